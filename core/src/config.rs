@@ -1,0 +1,308 @@
+//! Limits and switches of one connection: every bound of the core is a field here.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// One text value of a [`Config`] field.
+trait Setting: Sized {
+    /// What the error message says the field accepts.
+    const ACCEPTS: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+    fn write(&self) -> String;
+}
+
+impl Setting for usize {
+    const ACCEPTS: &'static str = "a whole number, or `unlimited`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "unlimited" => Some(Self::MAX),
+            digits => digits.parse().ok(),
+        }
+    }
+
+    fn write(&self) -> String {
+        match *self {
+            Self::MAX => "unlimited".to_string(),
+            number => number.to_string(),
+        }
+    }
+}
+
+impl Setting for u32 {
+    const ACCEPTS: &'static str = "a whole number below 4294967296";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for bool {
+    const ACCEPTS: &'static str = "`on` or `off`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "on" | "true" => Some(true),
+            "off" | "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        if *self { "on" } else { "off" }.to_string()
+    }
+}
+
+impl Setting for Option<Duration> {
+    const ACCEPTS: &'static str = "a number with a unit (`ms`, `s` or `m`), or `off`";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "off" {
+            return Some(None);
+        }
+        let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+        let (digits, unit) = text.split_at(unit_at);
+        let number: u64 = digits.parse().ok()?;
+        match unit {
+            "ms" => Some(Some(Duration::from_millis(number))),
+            "s" => Some(Some(Duration::from_secs(number))),
+            "m" => Some(Some(Duration::from_secs(number.checked_mul(60)?))),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            None => "off".to_string(),
+            Some(d) if d.subsec_nanos() == 0 => alloc::format!("{}s", d.as_secs()),
+            Some(d) => alloc::format!("{}ms", d.as_millis()),
+        }
+    }
+}
+
+macro_rules! config {
+    ($($(#[$doc:meta])* $field:ident / $text:literal: $kind:ty = $default:expr;)*) => {
+        /// Limits, windows and timers of a connection.
+        ///
+        /// Each field protects one resource; its documentation names the unit and what happens at the
+        /// bound. Text pairs ([`set`](Self::set), [`pairs`](Self::pairs)) carry a configuration through
+        /// a URL query, an environment variable or a file.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Config {
+            $($(#[$doc])* pub $field: $kind,)*
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl Config {
+            /// Sets the field called `name` from its text form.
+            ///
+            /// # Errors
+            /// An unknown name, or a value of the wrong type; the error says what is accepted.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+                match name {
+                    $($text => match <$kind as Setting>::parse(value) {
+                        Some(parsed) => {
+                            self.$field = parsed;
+                            Ok(())
+                        }
+                        None => Err(ConfigError {
+                            name: $text.to_string(),
+                            reason: Reason::Value {
+                                value: value.to_string(),
+                                accepts: <$kind as Setting>::ACCEPTS,
+                            },
+                        }),
+                    },)*
+                    _ => Err(ConfigError { name: name.to_string(), reason: Reason::Name }),
+                }
+            }
+
+            /// Every field as a text pair; feeding them to [`set`](Self::set) gives the same configuration.
+            pub fn pairs(&self) -> Vec<(&'static str, String)> {
+                alloc::vec![$(($text, self.$field.write()),)*]
+            }
+        }
+
+        const NAMES: &[&str] = &[$($text),*];
+    };
+}
+
+config! {
+    /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS). Default 256.
+    max_concurrent_streams / "max-concurrent-streams": u32 = 256;
+    /// Receive window of each stream, in bytes; at most 2^31−1. Default 64 KiB.
+    initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
+    /// Receive window of the connection, in bytes; at most 2^31−1. Default 1 MiB.
+    initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;
+    /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1. Default 16 KiB.
+    max_frame_size / "max-frame-size": u32 = 16 * 1024;
+    /// Largest header list we accept, in bytes of RFC 9113 §10.5.1. Default 32 KiB.
+    max_header_list / "max-header-list": u32 = 32 * 1024;
+    /// Largest header list we send, in bytes of the same count. Default 8 KiB.
+    max_send_header_list / "max-send-header-list": u32 = 8 * 1024;
+    /// Most fields in one header list we accept. Default 128.
+    max_headers / "max-headers": usize = 128;
+    /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Default 4 KiB.
+    header_table / "header-table": u32 = 4096;
+    /// Largest message we accept, in bytes; a larger one ends the call with `ResourceExhausted`
+    /// before it is buffered. Default 4 MiB.
+    max_recv_message / "max-recv-message": usize = 4 * 1024 * 1024;
+    /// Largest message we send, in bytes. Default unlimited.
+    max_send_message / "max-send-message": usize = usize::MAX;
+    /// Bytes by which the windows of streams with large messages may grow, all streams together.
+    /// Default 16 MiB.
+    max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
+    /// Output prepared ahead of the transport, in bytes; also the size of an output chunk. Default 64 KiB.
+    transmit_target / "transmit-target": usize = 64 * 1024;
+    /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark.
+    /// Default 64 KiB.
+    send_buffer / "send-buffer": usize = 64 * 1024;
+    /// Payloads below this size are copied next to their frame header, larger ones are chained.
+    /// Default 1 KiB.
+    copy_below / "copy-below": usize = 1024;
+    /// Messages below this size are never compressed. Default 1 KiB.
+    compress_min / "compress-min": usize = 1024;
+    /// Bytes kept for reuse in a buffer pool. Default 8 MiB.
+    pool_bytes / "pool-bytes": usize = 8 * 1024 * 1024;
+    /// Calls that may wait for a stream. Default 1000.
+    max_pending / "max-pending": usize = 1000;
+    /// Unsent control frames we owe (acknowledgements, resets, window updates) before input pauses;
+    /// ten times as many end the connection. Default 1000.
+    max_control_queue / "max-control-queue": usize = 1000;
+    /// Entries accepted in one SETTINGS frame. Default 100.
+    max_settings_entries / "max-settings-entries": usize = 100;
+    /// CONTINUATION frames accepted in one header block. Default 8.
+    max_continuations / "max-continuations": usize = 8;
+    /// Closed streams that are remembered to tell late frames from faults. Default 512.
+    max_closed_streams / "max-closed-streams": usize = 512;
+    /// Burst of protocol faults that are answered by resetting one stream, refilled at a thirtieth of
+    /// it a second; beyond it the connection ends with ENHANCE_YOUR_CALM. Default 1000.
+    max_stream_faults / "max-stream-faults": u32 = 1000;
+    /// Burst of control frames without useful work, refilled at a twentieth of it a second and by
+    /// useful frames. Default 10,000.
+    max_control_frames / "max-control-frames": u32 = 10_000;
+    /// Burst of resets by the peer, refilled at a tenth of it a second. Default 2000.
+    max_peer_resets / "max-peer-resets": u32 = 2000;
+    /// Burst of empty DATA frames without END_STREAM, refilled by useful frames. Default 100.
+    max_empty_data / "max-empty-data": u32 = 100;
+    /// Time for the peer's preface and first SETTINGS. Default 10 s.
+    handshake_timeout / "handshake-timeout": Option<Duration> = Some(Duration::from_secs(10));
+    /// Time for the acknowledgement of our SETTINGS. Default 10 s.
+    settings_timeout / "settings-timeout": Option<Duration> = Some(Duration::from_secs(10));
+    /// Time from the first byte of a header block to its last. Default 10 s.
+    header_block_timeout / "header-block-timeout": Option<Duration> = Some(Duration::from_secs(10));
+    /// Time a stream with unsent data may wait for the peer's window. Default 60 s.
+    send_stall_timeout / "send-stall-timeout": Option<Duration> = Some(Duration::from_secs(60));
+    /// Time pending output may wait for the transport. Default 30 s.
+    write_stall_timeout / "write-stall-timeout": Option<Duration> = Some(Duration::from_secs(30));
+    /// Silence after which a PING probes the peer while calls are open. Default off.
+    keepalive_interval / "keepalive-interval": Option<Duration> = None;
+    /// Time for the answer to a keepalive PING. Default 20 s.
+    keepalive_timeout / "keepalive-timeout": Option<Duration> = Some(Duration::from_secs(20));
+    /// Time without calls after which the connection shuts down. Default off.
+    idle_timeout / "idle-timeout": Option<Duration> = None;
+    /// Time a graceful shutdown may take before the rest is aborted. Default 30 s.
+    drain_timeout / "drain-timeout": Option<Duration> = Some(Duration::from_secs(30));
+    /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed
+    /// response (dubbo-java sends them raw). Default on.
+    lenient_grpc_message / "lenient-grpc-message": bool = true;
+}
+
+impl Config {
+    /// Small limits for devices with tens of kilobytes of memory.
+    pub fn embedded() -> Self {
+        Self {
+            max_concurrent_streams: 4,
+            initial_stream_window: 4 * 1024,
+            initial_connection_window: 64 * 1024 - 1,
+            max_header_list: 2 * 1024,
+            max_send_header_list: 2 * 1024,
+            max_headers: 32,
+            header_table: 512,
+            max_recv_message: 4 * 1024,
+            max_reserved: 8 * 1024,
+            transmit_target: 2 * 1024,
+            send_buffer: 4 * 1024,
+            copy_below: 512,
+            pool_bytes: 0,
+            max_pending: 4,
+            max_control_queue: 64,
+            max_closed_streams: 16,
+            ..Self::default()
+        }
+    }
+}
+
+/// A text pair that does not fit [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    name: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Name,
+    Value { value: String, accepts: &'static str },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Name => {
+                write!(f, "unknown setting `{}`; known are ", self.name)?;
+                for (i, name) in NAMES.iter().enumerate() {
+                    write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            Reason::Value { value, accepts } => {
+                write!(f, "`{value}` is no value of `{}`: it takes {accepts}", self.name)
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_pairs_round_trip() {
+        for config in [Config::default(), Config::embedded()] {
+            let mut copy = Config::default();
+            for (name, value) in config.pairs() {
+                copy.set(name, &value).expect("own pairs are accepted");
+            }
+            assert_eq!(copy, config);
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_or_type_names_what_is_accepted() {
+        let mut config = Config::default();
+        let error = config.set("max-recv-mesage", "1").unwrap_err().to_string();
+        assert!(error.contains("max-recv-message"), "{error}");
+        let error = config.set("max-recv-message", "many").unwrap_err().to_string();
+        assert!(error.contains("whole number"), "{error}");
+        let error = config.set("drain-timeout", "5").unwrap_err().to_string();
+        assert!(error.contains("unit"), "{error}");
+        let error = config.set("lenient-grpc-message", "maybe").unwrap_err().to_string();
+        assert!(error.contains("`on` or `off`"), "{error}");
+        assert_eq!(config, Config::default());
+    }
+}

@@ -1,0 +1,1 @@
+//! smol sockets for trirpc.

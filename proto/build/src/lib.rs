@@ -1,0 +1,1 @@
+//! build.rs code generator for trirpc services.

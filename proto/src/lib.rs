@@ -1,0 +1,1 @@
+//! Protobuf codec and well-known messages for trirpc.

@@ -1,0 +1,1 @@
+//! Runtime-neutral async call layer of trirpc.

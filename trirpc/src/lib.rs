@@ -1,0 +1,1 @@
+//! Triple and gRPC in Rust: the crate an application depends on.
