@@ -1,1 +1,3 @@
-//! Test harness of trirpc.
+//! Harnesses shared by the integration tests of trirpc.
+
+pub mod sources;
