@@ -1,4 +1,10 @@
-//! Time as an argument: an instant without a clock.
+//! Time as an argument: an instant without a clock, and the timers of a connection.
+
+mod deadlines;
+mod timers;
+
+pub(crate) use deadlines::DeadlineQueue;
+pub(crate) use timers::TimerTable;
 
 use core::fmt;
 use core::ops::{Add, Sub};

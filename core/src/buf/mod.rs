@@ -1,1 +1,21 @@
-//! Placeholder of the first commit.
+//! Buffers: bytes come in through [`RecvBuf`], go out through [`Transmit`], and are never copied between.
+//!
+//! Both belong to the driver, so it reads and writes without holding any lock. Ownership of memory is a
+//! `Bytes` handle: a buffer is reused only when `try_reclaim` or `try_into_mut` proves that nobody else
+//! holds a slice of it, so an early or a double return cannot be expressed.
+
+mod arena;
+mod message;
+mod pool;
+mod recv;
+mod transmit;
+
+pub(crate) use arena::{Arena, Mark};
+pub use message::{Encoded, MessageBuf};
+pub use pool::BufferPool;
+pub use recv::RecvBuf;
+pub use transmit::Transmit;
+
+/// Slices below this size are copied instead of shared: a copy of it costs nanoseconds, a shared slice
+/// pins the window it lies in.
+pub(crate) const SHARE_FROM: usize = 1024;

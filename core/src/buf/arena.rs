@@ -1,0 +1,186 @@
+//! The output arena of a connection: where frames are written.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::{Bytes, BytesMut};
+
+use super::Transmit;
+
+/// Output of a connection that no [`Transmit`] has taken yet.
+///
+/// Frames are appended to the *run*, the unsealed end of a chunk; large payloads are chained between
+/// runs. A `BytesMut` is never allowed to grow by itself, for growing while slices are in flight copies
+/// the pending run: an append that does not fit seals the run and begins another chunk. Exhausted chunks
+/// are used again once the transport has dropped every slice of them, so a steady load allocates nothing.
+pub(crate) struct Arena {
+    /// Sealed runs and chained payloads in order.
+    sealed: Vec<Bytes>,
+    /// Bytes in `sealed`.
+    sealed_len: usize,
+    /// The run, with the unused capacity of its chunk.
+    run: BytesMut,
+    /// Whether the run's chunk is larger than `chunk`, so that it is not worth keeping.
+    oversized: bool,
+    /// Handles of used-up chunks, oldest first, to be reclaimed when nobody holds a slice any more.
+    exhausted: Vec<BytesMut>,
+    /// Size of a chunk, in bytes.
+    chunk: usize,
+    /// Payloads below this size are copied into the run.
+    copy_below: usize,
+    /// Bytes that have left for a `Transmit`.
+    drained: u64,
+}
+
+/// A position in the output, to which it can be cut back until it is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark(u64);
+
+impl Arena {
+    /// Used-up chunks that are remembered. Two, so that output in flight may span a chunk's end.
+    const KEPT_CHUNKS: usize = 2;
+
+    /// An empty arena of `chunk`-byte chunks that copies payloads below `copy_below` bytes. Takes no
+    /// memory before the first append.
+    pub(crate) fn new(chunk: usize, copy_below: usize) -> Self {
+        Self {
+            sealed: Vec::new(),
+            sealed_len: 0,
+            run: BytesMut::new(),
+            oversized: false,
+            exhausted: Vec::new(),
+            chunk,
+            copy_below,
+            drained: 0,
+        }
+    }
+
+    /// The run with at least `n` spare bytes: appending up to `n` bytes to it never reallocates, and
+    /// they stay contiguous.
+    pub(crate) fn reserve(&mut self, n: usize) -> &mut BytesMut {
+        if self.run.capacity() - self.run.len() < n {
+            self.seal();
+            self.replace_chunk(n);
+        }
+        &mut self.run
+    }
+
+    /// Appends a copy of `bytes`.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len()).extend_from_slice(bytes);
+    }
+
+    /// Appends `payload`: by copy below `copy_below`, by reference from there up.
+    pub(crate) fn chain(&mut self, payload: Bytes) {
+        if payload.len() < self.copy_below {
+            self.put(&payload);
+        } else if !payload.is_empty() {
+            self.seal();
+            self.sealed_len += payload.len();
+            self.sealed.push(payload);
+        }
+    }
+
+    /// Bytes that wait to be drained.
+    pub(crate) fn len(&self) -> usize {
+        self.sealed_len + self.run.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Moves everything to `out`, by reference.
+    pub(crate) fn drain_into(&mut self, out: &mut Transmit) {
+        self.seal();
+        self.drained += self.sealed_len as u64;
+        self.sealed_len = 0;
+        for chunk in self.sealed.drain(..) {
+            out.push(chunk);
+        }
+    }
+
+    /// The present end of the output.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.drained + self.len() as u64)
+    }
+
+    /// Bytes appended since `mark`.
+    pub(crate) fn len_since(&self, mark: Mark) -> usize {
+        usize::try_from(self.mark().0.saturating_sub(mark.0)).unwrap_or(usize::MAX)
+    }
+
+    /// Overwrites what was appended right after `mark` with as many `bytes`.
+    ///
+    /// # Panics
+    /// If that place is not wholly in the run: `reserve` the whole region before taking the mark.
+    pub(crate) fn patch(&mut self, mark: Mark, bytes: &[u8]) {
+        let run_start = self.drained + self.sealed_len as u64;
+        let at = mark.0.checked_sub(run_start).and_then(|at| usize::try_from(at).ok());
+        let place = at.and_then(|at| self.run.get_mut(at..at.checked_add(bytes.len())?));
+        place.expect("a patched region was reserved as a whole").copy_from_slice(bytes);
+    }
+
+    /// Takes back everything appended since `mark`; what was drained stays.
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        let mut excess = self.len_since(mark);
+        let from_run = excess.min(self.run.len());
+        self.run.truncate(self.run.len() - from_run);
+        excess -= from_run;
+        while let Some(last) = self.sealed.last_mut().filter(|_| excess > 0) {
+            let cut = excess.min(last.len());
+            last.truncate(last.len() - cut);
+            if last.is_empty() {
+                self.sealed.pop();
+            }
+            self.sealed_len -= cut;
+            excess -= cut;
+        }
+    }
+
+    /// Gives up the memory that no output needs, for a connection that has fallen silent.
+    pub(crate) fn release_idle(&mut self) {
+        self.exhausted = Vec::new();
+        if self.is_empty() {
+            self.run = BytesMut::new();
+            self.sealed = Vec::new();
+        }
+    }
+
+    /// Ends the run: what follows begins a new slice in the same chunk.
+    fn seal(&mut self) {
+        if !self.run.is_empty() {
+            self.sealed_len += self.run.len();
+            self.sealed.push(self.run.split().freeze());
+        }
+    }
+
+    /// Puts a chunk with room for `n` bytes in place of the present one, whose run is sealed.
+    fn replace_chunk(&mut self, n: usize) {
+        let size = n.max(self.chunk);
+        if size == self.chunk {
+            if !self.oversized && self.run.try_reclaim(size) {
+                return;
+            }
+            if let Some(free) = self.exhausted.iter_mut().position(|chunk| chunk.try_reclaim(size)) {
+                let free = self.exhausted.remove(free);
+                self.retire(free);
+                return;
+            }
+        }
+        self.retire(BytesMut::with_capacity(size));
+        self.oversized = size > self.chunk;
+    }
+
+    /// Makes `next` the present chunk and remembers the old one.
+    fn retire(&mut self, next: BytesMut) {
+        let old = mem::replace(&mut self.run, next);
+        if mem::take(&mut self.oversized) {
+            return;
+        }
+        if self.exhausted.len() == Self::KEPT_CHUNKS {
+            self.exhausted.remove(0);
+        }
+        self.exhausted.push(old);
+    }
+}

@@ -1,0 +1,138 @@
+//! One message: received as chunks, or encoded by the caller.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::SHARE_FROM;
+
+/// One whole received message, in the chunks in which it arrived.
+///
+/// Codecs read it as a [`bytes::Buf`]. [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory from
+/// 1 KiB up and copies below, so that a small field never pins the receive window it came in.
+#[derive(Clone, Default)]
+pub struct MessageBuf {
+    /// Inline, for most messages lie in one chunk. Empty only if the whole message is.
+    first: Bytes,
+    /// The chunks behind `first`; none is empty.
+    rest: VecDeque<Bytes>,
+    len: usize,
+    compressed: bool,
+}
+
+impl MessageBuf {
+    /// An empty message that is yet to be received.
+    pub(crate) const fn new(compressed: bool) -> Self {
+        Self { first: Bytes::new(), rest: VecDeque::new(), len: 0, compressed }
+    }
+
+    /// A message that lies in one piece and is not compressed.
+    pub const fn from_bytes(bytes: Bytes) -> Self {
+        let len = bytes.len();
+        Self { first: bytes, rest: VecDeque::new(), len, compressed: false }
+    }
+
+    /// Whether the peer compressed it. Whoever pulled the message inflates it, outside any lock.
+    pub const fn is_compressed(&self) -> bool {
+        self.compressed
+    }
+
+    /// Bytes not read yet.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether everything was read.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends `chunk` without copying it.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        if chunk.is_empty() {
+            return;
+        }
+        self.len += chunk.len();
+        if self.first.is_empty() {
+            self.first = chunk;
+        } else {
+            self.rest.push_back(chunk);
+        }
+    }
+
+    /// Brings the next chunk to the front when `first` is used up.
+    fn refill(&mut self) {
+        if self.first.is_empty() {
+            self.first = self.rest.pop_front().unwrap_or_default();
+        }
+    }
+}
+
+impl Buf for MessageBuf {
+    fn remaining(&self) -> usize {
+        self.len
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.first
+    }
+
+    #[cfg(feature = "std")]
+    fn chunks_vectored<'a>(&'a self, dst: &mut [std::io::IoSlice<'a>]) -> usize {
+        let chunks = core::iter::once(&self.first).filter(|first| !first.is_empty()).chain(&self.rest);
+        let mut filled = 0;
+        for (slot, chunk) in dst.iter_mut().zip(chunks) {
+            *slot = std::io::IoSlice::new(chunk);
+            filled += 1;
+        }
+        filled
+    }
+
+    fn advance(&mut self, n: usize) {
+        assert!(n <= self.len, "advanced {n} bytes of {}", self.len);
+        self.len -= n;
+        let mut left = n;
+        while left >= self.first.len() && left > 0 {
+            left -= self.first.len();
+            self.first = self.rest.pop_front().unwrap_or_default();
+        }
+        self.first.advance(left);
+    }
+
+    fn copy_to_bytes(&mut self, n: usize) -> Bytes {
+        assert!(n <= self.len, "took {n} bytes of {}", self.len);
+        if n >= SHARE_FROM && n <= self.first.len() {
+            self.len -= n;
+            let taken = self.first.split_to(n);
+            self.refill();
+            return taken;
+        }
+        let mut copy = BytesMut::with_capacity(n);
+        copy.put(self.take(n));
+        copy.freeze()
+    }
+}
+
+impl From<Bytes> for MessageBuf {
+    fn from(bytes: Bytes) -> Self {
+        Self::from_bytes(bytes)
+    }
+}
+
+impl fmt::Debug for MessageBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageBuf").field("len", &self.len).field("compressed", &self.compressed).finish()
+    }
+}
+
+/// A message that the caller encoded; the connection adds the envelope.
+///
+/// For messages that are large or compressed: both are work that must not happen under a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// The message as it goes on the wire.
+    pub bytes: Bytes,
+    /// Whether `bytes` is compressed with the call's encoding.
+    pub compressed: bool,
+}
