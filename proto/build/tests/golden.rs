@@ -1,0 +1,104 @@
+//! The generated text, compared with what is checked in under `golden/`. That it compiles, and runs, is
+//! tested by the crates that the code names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trirpc_build::Config;
+
+/// Set to anything, it makes this test write the files instead of comparing them.
+const REGENERATE: &str = "TRIRPC_REGENERATE";
+const PROTOS: [&str; 2] = ["hygiene/v1/thing.proto", "no_package.proto"];
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+fn generate(config: Config, out: &Path) {
+    config.out_dir(out).compile(&PROTOS, &[tests().join("idl")]).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn generated(config: Config) -> BTreeMap<String, String> {
+    let out = tempfile::tempdir().expect("a temporary directory");
+    generate(config, out.path());
+    files(out.path())
+}
+
+fn files(directory: &Path) -> BTreeMap<String, String> {
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| (name(&path), fs::read_to_string(&path).expect("text")))
+        .collect()
+}
+
+#[test]
+fn the_generated_text_is_the_one_that_was_reviewed() {
+    let config = || trirpc_build::configure().root("::trirpc_proto::codegen").include_file("mod.rs");
+    let golden = tests().join("golden");
+    if std::env::var_os(REGENERATE).is_some() {
+        return generate(config(), &golden);
+    }
+    let (fresh, golden) = (generated(config()), files(&golden));
+    let refresh = format!("refresh with `{REGENERATE}=1 cargo test -p trirpc-build --test golden` and read the diff");
+    assert!(fresh.keys().eq(golden.keys()), "{:?}; {refresh}", fresh.keys());
+    for (name, text) in &fresh {
+        let line = text.lines().zip(golden[name].lines()).position(|(new, old)| new != old);
+        assert!(text == &golden[name], "{name} differs from line {:?} on; {refresh}", line.map(|line| line + 1));
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_text() {
+    let first = generated(trirpc_build::configure());
+    for _ in 0..3 {
+        assert_eq!(generated(trirpc_build::configure()), first);
+    }
+}
+
+#[test]
+fn what_is_left_out_by_option_is_not_there() {
+    let thing = |config: Config| generated(config).remove("hygiene.v1.rs").expect("the file of the package");
+    let parts = ["struct Thing ", "mod thing_method ", "mod thing_client ", "mod thing_server "];
+    for (config, expected) in [
+        (trirpc_build::configure(), [true, true, true, true]),
+        (trirpc_build::configure().build_client(false), [true, true, false, true]),
+        (trirpc_build::configure().build_server(false), [true, true, true, false]),
+        (trirpc_build::configure().build_client(false).build_server(false), [true, true, false, false]),
+        (trirpc_build::configure().messages_only(), [true, false, false, false]),
+    ] {
+        let text = thing(config);
+        assert_eq!(parts.map(|part| text.contains(part)), expected);
+    }
+    assert!(thing(trirpc_build::configure().root("::other")).contains("::other::prost::Message"));
+    let own = trirpc_build::configure().bytes([""; 0]).btree_map([""; 0]);
+    let text = thing(own);
+    assert!(text.contains("Vec<u8>") && text.contains("::std::collections::HashMap"), "{text}");
+}
+
+#[test]
+fn generated_code_names_everything_by_its_full_path() {
+    for text in generated(trirpc_build::configure()).values() {
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("use ")), "a `use`");
+    }
+}
+
+#[test]
+fn attributes_and_foreign_types_get_where_they_should() {
+    let text = generated(
+        trirpc_build::configure()
+            .extern_path(".hygiene.v1.nested", "::elsewhere::nested")
+            .type_attribute(".hygiene.v1.C", "#[non_exhaustive]")
+            .field_attribute(".hygiene.v1.thing.self", "#[doc(hidden)]")
+            .stub_attribute("#[cfg(feature = \"rpc\")]"),
+    );
+    assert!(!text.contains_key("hygiene.v1.nested.rs"));
+    let thing = &text["hygiene.v1.rs"];
+    assert!(thing.contains("::elsewhere::nested::other::Inner"));
+    assert!(!thing.contains("super::::"));
+    assert_eq!(thing.matches("#[non_exhaustive]").count(), 1);
+    assert_eq!(thing.matches("#[doc(hidden)]").count(), 1);
+    assert_eq!(thing.matches("#[cfg(feature = \"rpc\")]").count(), 2 * 4, "client and server of four services");
+}
