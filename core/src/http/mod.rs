@@ -8,4 +8,5 @@ mod name;
 
 pub use head::{DeadlineField, Method, RequestHead, ResponseHead};
 pub use headers::{Field, Headers, is_valid_value};
+pub(crate) use name::hash;
 pub use name::{HeaderName, InvalidHeaderName};

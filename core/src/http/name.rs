@@ -49,7 +49,7 @@ macro_rules! known_names {
                 pub const $name: Self = Self(Repr::Known(Index::$name as u8));
             )*
 
-            /// How many names are known; [`known_index`](Self::known_index) is below it.
+            /// How many names are known; every known index is below it.
             pub(crate) const KNOWN: usize = TEXTS.len();
         }
 
@@ -235,7 +235,18 @@ impl HeaderName {
         }
     }
 
-    /// Index of a known name, below [`KNOWN`](Self::KNOWN).
+    /// Index of the known name `text`, below [`KNOWN`](Self::KNOWN).
+    pub(crate) const fn known(text: &[u8]) -> Option<u8> {
+        lookup(text)
+    }
+
+    /// The known name with this index.
+    pub(crate) const fn from_known(index: u8) -> Self {
+        assert!((index as usize) < Self::KNOWN);
+        Self(Repr::Known(index))
+    }
+
+    /// Index of this name if it is known, below [`KNOWN`](Self::KNOWN).
     pub(crate) const fn known_index(&self) -> Option<usize> {
         match &self.0 {
             Repr::Known(index) => Some(*index as usize),

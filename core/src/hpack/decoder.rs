@@ -1,0 +1,253 @@
+use core::mem;
+use core::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use super::dynamic_table::DynamicTable;
+use super::{DecodeError, FIRST_DYNAMIC, huffman, integer, static_table};
+use crate::http::{Field, HeaderName};
+
+/// Room made at once for decoded Huffman strings, in bytes. Neighbouring strings share it, and a
+/// string that is kept keeps no more than this, or its own size.
+const SCRATCH: usize = 1024;
+
+/// Table size updates that may begin a block (RFC 7541 §4.2): the smallest size, then the last.
+const MAX_SIZE_UPDATES: usize = 2;
+
+/// How many times the limits a list may reach before decoding stops.
+const HARD_LIMIT_FACTOR: usize = 4;
+
+/// What a list may hold before its fields are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListLimits {
+    /// Size as [`Field::list_size`] counts it, in bytes.
+    pub bytes: usize,
+    /// Number of fields.
+    pub fields: usize,
+}
+
+/// What a list held, dropped fields included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListSize {
+    /// Size as [`Field::list_size`] counts it, in bytes.
+    pub bytes: usize,
+    /// Number of fields.
+    pub fields: usize,
+}
+
+impl ListSize {
+    /// Whether the list is within `limits`, and so was emitted whole.
+    pub const fn is_within(&self, limits: ListLimits) -> bool {
+        self.bytes <= limits.bytes && self.fields <= limits.fields
+    }
+}
+
+/// Decodes header blocks in the order of their arrival.
+///
+/// Memory: the dynamic table, at most the larger of 4 KiB and the sizes ever allowed, by the RFC's
+/// count, and 1 KiB for Huffman strings.
+pub struct Decoder {
+    table: DynamicTable,
+    /// Largest table size that the peer may choose.
+    limit: usize,
+    /// The limit fell below the table's size: the next block must begin with an update to this or less.
+    demanded: Option<usize>,
+    scratch: BytesMut,
+    poisoned: bool,
+}
+
+/// How a literal field is to be treated by tables, here and further on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Indexing {
+    Insert,
+    None,
+    Never,
+}
+
+impl Decoder {
+    /// A decoder whose peer's table starts with `max_table_size` bytes: on a connection, that is
+    /// [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE), whatever our SETTINGS will say.
+    pub fn new(max_table_size: u32) -> Self {
+        Self {
+            table: DynamicTable::new(max_table_size as usize),
+            limit: max_table_size as usize,
+            demanded: None,
+            scratch: BytesMut::new(),
+            poisoned: false,
+        }
+    }
+
+    /// Sets the limit of the table; to be called when the peer acknowledges our
+    /// SETTINGS_HEADER_TABLE_SIZE. If the limit falls below what the peer's encoder uses, the next
+    /// block must begin with an update (RFC 9113 §4.3.1).
+    pub fn set_max_table_size(&mut self, size: u32) {
+        let size = size as usize;
+        self.limit = size;
+        if size < self.table.max_size() {
+            self.demanded = Some(self.demanded.map_or(size, |demanded| demanded.min(size)));
+        }
+    }
+
+    /// Decodes one whole block, CONTINUATIONs joined.
+    ///
+    /// Calls `emit` for each field while the list is within `limits`. Beyond them it decodes on, so
+    /// that the tables stay in step, without emitting; the result tells. Names and values are not
+    /// judged: see [`HeaderName::is_valid`] and [`is_valid_value`](crate::http::is_valid_value).
+    ///
+    /// Strings that are not Huffman-coded are slices of `block`, and keep alive whatever it is a
+    /// slice of; strings that go into the table are copied.
+    ///
+    /// # Errors
+    /// The block is no HPACK, or its list reaches four times the limits. The decoder is of no use
+    /// afterwards: every later block is [`DecodeError::Poisoned`].
+    pub fn decode(
+        &mut self,
+        block: &Bytes,
+        limits: ListLimits,
+        emit: &mut dyn FnMut(Field),
+    ) -> Result<ListSize, DecodeError> {
+        if self.poisoned {
+            return Err(DecodeError::Poisoned);
+        }
+        self.poisoned = true; // also should `emit` unwind: the table would then be out of step
+        let size = self.decode_block(&mut Reader { block, at: 0 }, limits, emit)?;
+        self.poisoned = false;
+        Ok(size)
+    }
+
+    fn decode_block(
+        &mut self,
+        reader: &mut Reader<'_>,
+        limits: ListLimits,
+        emit: &mut dyn FnMut(Field),
+    ) -> Result<ListSize, DecodeError> {
+        self.size_updates(reader)?;
+        let mut size = ListSize::default();
+        while let Some(first) = reader.peek() {
+            let field = match first {
+                0x80.. => {
+                    let index = reader.integer(7)?;
+                    let (name, value) = self.entry(index)?;
+                    Field { name, value, sensitive: false }
+                }
+                0x40..0x80 => self.literal(reader, 6, Indexing::Insert)?,
+                0x20..0x40 => return Err(DecodeError::SizeUpdate),
+                0x10..0x20 => self.literal(reader, 4, Indexing::Never)?,
+                0x00..0x10 => self.literal(reader, 4, Indexing::None)?,
+            };
+            size.bytes = size.bytes.saturating_add(field.list_size());
+            size.fields += 1;
+            if size.is_within(limits) {
+                emit(field);
+            } else if size.bytes > limits.bytes.saturating_mul(HARD_LIMIT_FACTOR)
+                || size.fields > limits.fields.saturating_mul(HARD_LIMIT_FACTOR)
+            {
+                return Err(DecodeError::TooLarge);
+            }
+        }
+        Ok(size)
+    }
+
+    /// The updates at the front of a block (RFC 7541 §6.3).
+    fn size_updates(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        for _ in 0..MAX_SIZE_UPDATES {
+            if !matches!(reader.peek(), Some(0x20..0x40)) {
+                break;
+            }
+            let size = reader.integer(5)?;
+            if size > self.limit {
+                return Err(DecodeError::SizeUpdate);
+            }
+            self.table.set_max_size(size);
+            if self.demanded.is_some_and(|demanded| size <= demanded) {
+                self.demanded = None;
+            }
+        }
+        match self.demanded {
+            Some(_) => Err(DecodeError::SizeUpdateMissing),
+            None => Ok(()),
+        }
+    }
+
+    fn literal(&mut self, reader: &mut Reader<'_>, prefix: u32, indexing: Indexing) -> Result<Field, DecodeError> {
+        let name = match reader.integer(prefix)? {
+            0 => HeaderName::from_wire(self.string(reader)?),
+            index => self.entry(index)?.0, // its own copy: inserting this field may evict that entry
+        };
+        let value = self.string(reader)?;
+        if indexing == Indexing::Insert {
+            if let Some(entry) = self.table.insert(&name, &value, ()) {
+                return Ok(Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false });
+            }
+        }
+        Ok(Field { name, value, sensitive: indexing == Indexing::Never })
+    }
+
+    fn entry(&self, index: usize) -> Result<(HeaderName, Bytes), DecodeError> {
+        match index.checked_sub(FIRST_DYNAMIC) {
+            Some(position) => {
+                let entry = self.table.entry(position).ok_or(DecodeError::Index)?;
+                Ok((entry.name.clone(), entry.value.clone()))
+            }
+            None => {
+                let (name, value) = static_table::entry(index).ok_or(DecodeError::Index)?;
+                Ok((name, Bytes::from_static(value.as_bytes())))
+            }
+        }
+    }
+
+    fn string(&mut self, reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+        let is_huffman = reader.peek().ok_or(DecodeError::Truncated)? & 0x80 != 0;
+        let len = reader.integer(7)?;
+        let range = reader.take(len)?; // so that nothing is allocated for octets that are not there
+        if !is_huffman {
+            return Ok(reader.block.slice(range));
+        }
+        let octets = reader.block.get(range).ok_or(DecodeError::Truncated)?;
+        let room = huffman::max_decoded_len(octets.len());
+        if room > SCRATCH {
+            let mut own = BytesMut::zeroed(room);
+            let len = huffman::decode(octets, &mut own).ok_or(DecodeError::Huffman)?;
+            own.truncate(len);
+            return Ok(own.freeze());
+        }
+        if self.scratch.capacity() < room && !self.scratch.try_reclaim(room) {
+            self.scratch = BytesMut::with_capacity(SCRATCH);
+        }
+        self.scratch.resize(room, 0);
+        let len = huffman::decode(octets, &mut self.scratch).ok_or(DecodeError::Huffman)?;
+        let string = self.scratch.split_to(len).freeze();
+        self.scratch.clear();
+        Ok(string)
+    }
+}
+
+/// A cursor over a block.
+struct Reader<'a> {
+    block: &'a Bytes,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.block.get(self.at).copied()
+    }
+
+    fn octet(&mut self) -> Result<u8, DecodeError> {
+        let octet = self.peek().ok_or(DecodeError::Truncated)?;
+        self.at += 1;
+        Ok(octet)
+    }
+
+    fn integer(&mut self, prefix: u32) -> Result<usize, DecodeError> {
+        let first = self.octet()?;
+        let value = integer::decode(prefix, first, || self.octet())?;
+        usize::try_from(value).map_err(|_| DecodeError::Integer)
+    }
+
+    /// Steps over `len` octets that must be there.
+    fn take(&mut self, len: usize) -> Result<Range<usize>, DecodeError> {
+        let end = self.at.checked_add(len).filter(|&end| end <= self.block.len()).ok_or(DecodeError::Truncated)?;
+        Ok(mem::replace(&mut self.at, end)..end)
+    }
+}
