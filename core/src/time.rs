@@ -66,3 +66,6 @@ impl fmt::Debug for Instant {
         write!(f, "{:?}", Duration::from_nanos(self.0))
     }
 }
+
+#[cfg(test)]
+mod tests;

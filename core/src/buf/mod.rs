@@ -19,3 +19,6 @@ pub use transmit::Transmit;
 /// Slices below this size are copied instead of shared: a copy of it costs nanoseconds, a shared slice
 /// pins the window it lies in.
 pub(crate) const SHARE_FROM: usize = 1024;
+
+#[cfg(test)]
+mod tests;

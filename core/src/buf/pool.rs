@@ -15,11 +15,11 @@ use bytes::{Bytes, BytesMut};
 /// the allocator. Buffers still in flight count with the length that `keep` saw, until they are free.
 pub struct BufferPool {
     /// Oldest first.
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     max_bytes: usize,
 }
 
-enum Slot {
+pub(super) enum Slot {
     /// Nobody else holds a slice; empty, and at the start of its memory.
     Free(BytesMut),
     /// Somebody may still hold a slice.
@@ -94,7 +94,7 @@ impl BufferPool {
 }
 
 impl Slot {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Free(buffer) => buffer.capacity(),
             Self::InFlight(bytes) => bytes.len(),

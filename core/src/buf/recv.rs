@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes, BytesMut};
 pub struct RecvBuf {
     /// Initialised memory: unread bytes first, then space for the next read. Always zeroed or read, so
     /// that `space` needs neither `unsafe` nor a zeroing per read.
-    window: BytesMut,
+    pub(super) window: BytesMut,
     /// Unread bytes at the front of `window`.
     unread: usize,
     /// Size of the first window, in bytes.

@@ -14,7 +14,7 @@ use bytes::{Buf, Bytes};
 #[derive(Default)]
 pub struct Transmit {
     /// No chunk is empty.
-    chunks: VecDeque<Bytes>,
+    pub(super) chunks: VecDeque<Bytes>,
     len: usize,
 }
 

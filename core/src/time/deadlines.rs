@@ -9,8 +9,8 @@ use super::Instant;
 /// Deadlines in order, each with the key of what it belongs to.
 ///
 /// A deadline whose owner has ended stays in the heap until it comes up or until the dead outnumber the
-/// rest, so ending a call costs O(1) amortised and the queue never holds more than twice the live
-/// deadlines. Whoever pops a key checks that it is still live.
+/// rest, so ending a call costs O(1) amortised and the queue never holds more than twice as many
+/// deadlines as were live at once. Whoever pops a key checks that it is still live.
 pub(crate) struct DeadlineQueue<K> {
     heap: BinaryHeap<Reverse<Entry<K>>>,
     /// Breaks ties, so that equal deadlines fire in the order of their insertion.

@@ -1,0 +1,165 @@
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::{BufMut, Bytes};
+use quickcheck::quickcheck;
+
+use super::{Held, Pattern};
+use crate::buf::{Arena, Mark, Transmit};
+
+const CHUNK: usize = 4096;
+const COPY_BELOW: usize = 256;
+
+fn drain(arena: &mut Arena) -> Vec<Bytes> {
+    let mut out = Transmit::new();
+    arena.drain_into(&mut out);
+    out.chunks.into()
+}
+
+quickcheck! {
+    /// Appending, chaining, cutting back and draining in any order gives the bytes of the model; what is
+    /// in flight never changes, however often chunks are used again (arch:U3, arch:U5); an append into
+    /// reserved room never reallocates.
+    fn any_script_matches_a_vector(script: Vec<(u8, u16)>) -> bool {
+        let mut arena = Arena::new(CHUNK, COPY_BELOW);
+        let mut model = Vec::new();
+        let mut mark: Option<(Mark, usize)> = None;
+        let mut held = Held::default();
+        let mut pattern = Pattern(1);
+        for (operation, size) in script {
+            let size = usize::from(size) % 6000;
+            match operation % 8 {
+                0 => {
+                    let bytes = pattern.next(size % 700);
+                    arena.put(&bytes);
+                    model.extend(bytes);
+                }
+                1 => {
+                    let bytes = pattern.next(size % (2 * COPY_BELOW));
+                    arena.chain(Bytes::from(bytes.clone()));
+                    model.extend(bytes);
+                }
+                2 => {
+                    let bytes = pattern.next(size);
+                    let run = arena.reserve(size);
+                    let capacity = run.capacity();
+                    let start = run.as_ptr();
+                    run.put_slice(&bytes);
+                    if run.capacity() != capacity || run.as_ptr() != start {
+                        return false;
+                    }
+                    model.extend(bytes);
+                }
+                3 => mark = Some((arena.mark(), model.len())),
+                4 => {
+                    if let Some((mark, len)) = mark.take() {
+                        if arena.len_since(mark) != model.len() - len {
+                            return false;
+                        }
+                        arena.truncate(mark);
+                        model.truncate(len);
+                    }
+                }
+                5 => {
+                    let bytes = pattern.next(9);
+                    arena.reserve(size.max(9));
+                    let mark = arena.mark();
+                    arena.put(&[0; 9]);
+                    arena.put(&bytes[..size.min(9)]);
+                    arena.patch(mark, &bytes);
+                    model.extend_from_slice(&bytes);
+                    model.extend_from_slice(&bytes[..size.min(9)]);
+                }
+                6 => {
+                    let drained = drain(&mut arena);
+                    if drained.concat() != model {
+                        return false;
+                    }
+                    drained.into_iter().for_each(|chunk| held.hold(chunk));
+                    model.clear();
+                    mark = None;
+                }
+                _ => {
+                    held.drop_oldest(size % 16);
+                    if size % 5 == 0 {
+                        arena.release_idle();
+                    }
+                }
+            }
+            if arena.len() != model.len() || arena.is_empty() != model.is_empty() || !held.are_intact() {
+                return false;
+            }
+        }
+        drain(&mut arena).concat() == model
+    }
+}
+
+/// Bytes that were handed to the transport can no longer be taken back (checklist Q14).
+#[test]
+fn a_mark_does_not_reach_into_what_was_drained() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    let mark = arena.mark();
+    arena.put(b"committed");
+    let drained = drain(&mut arena);
+    arena.put(b"pending");
+    arena.truncate(mark);
+    assert!(arena.is_empty());
+    assert_eq!(drained.concat(), b"committed");
+}
+
+/// Headers and small payloads are one slice, a large payload is its own and is not copied (bg:V3).
+#[test]
+fn small_payloads_share_a_slice_and_large_ones_are_chained() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    let large = Bytes::from(vec![3; COPY_BELOW]);
+    arena.put(b"header");
+    arena.chain(Bytes::from(vec![2; COPY_BELOW - 1]));
+    arena.put(b"header");
+    arena.chain(large.clone());
+    arena.put(b"header");
+    let drained = drain(&mut arena);
+    let sizes: Vec<_> = drained.iter().map(Bytes::len).collect();
+    assert_eq!(sizes, [6 + COPY_BELOW - 1 + 6, COPY_BELOW, 6]);
+    assert_eq!(drained[1].as_ptr(), large.as_ptr());
+}
+
+/// A chunk comes back when the transport has dropped every slice of it, and not before (bg:S4, arch:U3).
+#[test]
+fn a_chunk_is_used_again_exactly_when_nobody_holds_a_slice_of_it() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    arena.put(&[1; CHUNK]);
+    let first = drain(&mut arena);
+    let memory = first[0].as_ptr();
+    arena.put(&[2; CHUNK]);
+    let second = drain(&mut arena);
+    assert_ne!(second[0].as_ptr(), memory);
+    drop(first);
+    arena.put(&[3; CHUNK]);
+    let third = drain(&mut arena);
+    assert_eq!(third[0].as_ptr(), memory);
+    assert!(second[0].iter().all(|&byte| byte == 2));
+}
+
+/// A region larger than a chunk is contiguous all the same, and its memory is not kept.
+#[test]
+fn a_region_larger_than_a_chunk_gets_memory_of_its_own() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    arena.put(&[1; 10]);
+    arena.put(&vec![2; 3 * CHUNK]);
+    arena.put(&[3; 10]);
+    let drained = drain(&mut arena);
+    assert_eq!(drained.iter().map(Bytes::len).collect::<Vec<_>>(), [10, 3 * CHUNK, 10]);
+    assert!(drained[1].is_unique(), "the arena kept a handle of an oversized chunk");
+}
+
+#[test]
+fn a_silent_arena_gives_its_chunks_up() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    let mut drained = Vec::new();
+    for _ in 0..4 {
+        arena.put(&[1; CHUNK]);
+        drained.extend(drain(&mut arena));
+    }
+    arena.release_idle();
+    assert!(drained.iter().all(Bytes::is_unique));
+}

@@ -1,0 +1,146 @@
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use quickcheck::quickcheck;
+
+use super::{Held, Pattern};
+use crate::buf::BufferPool;
+
+quickcheck! {
+    /// Whatever the order of handing out, keeping and dropping: a buffer is handed out only when nobody
+    /// holds a slice of it (else a held slice would change), to one user at a time, empty, large enough,
+    /// and the pool stays within its limits (bg:S4, bg:S6, bg:S8, arch:U3).
+    fn any_script_hands_memory_out_once_and_within_the_limits(script: Vec<(u8, u16)>) -> bool {
+        const LIMIT: usize = 100_000;
+        let mut pool = BufferPool::new(LIMIT);
+        let mut held = Held::default();
+        let mut in_use: Vec<(BytesMut, Vec<u8>)> = Vec::new();
+        let mut pattern = Pattern(1);
+        for (operation, size) in script {
+            let size = usize::from(size);
+            match operation % 5 {
+                0 | 1 => {
+                    let mut buffer = pool.get(size);
+                    if !buffer.is_empty() || buffer.capacity() < size.max(BufferPool::MIN_BUFFER) {
+                        return false;
+                    }
+                    let bytes = pattern.next(size);
+                    buffer.put_slice(&bytes);
+                    in_use.push((buffer, bytes));
+                }
+                2 | 3 => {
+                    if let Some((buffer, _)) = in_use.pop() {
+                        let whole = buffer.freeze();
+                        let slice = whole.slice(whole.len() / 3..);
+                        // Sometimes another handle lives on, sometimes only a slice of the buffer is kept.
+                        if size % 2 == 0 {
+                            held.hold(slice.clone());
+                        }
+                        pool.keep(if size % 3 == 0 { slice } else { whole });
+                    }
+                }
+                _ => held.drop_oldest(size % 4),
+            }
+            let intact = in_use.iter().all(|(buffer, bytes)| buffer == bytes) && held.are_intact();
+            if !intact || pool.bytes() > LIMIT || pool.slots.len() > BufferPool::MAX_SLOTS {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn a_kept_buffer_is_handed_out_again_as_a_whole_from_any_slice_of_it() {
+    let mut pool = BufferPool::new(usize::MAX);
+    let mut buffer = pool.get(0);
+    assert_eq!(buffer.capacity(), BufferPool::MIN_BUFFER);
+    let memory = buffer.as_ptr();
+    buffer.put_slice(&[1; 300]);
+    let whole = buffer.freeze();
+    pool.keep(whole.slice(200..250));
+    drop(whole);
+    let again = pool.get(BufferPool::MIN_BUFFER);
+    assert_eq!((again.as_ptr(), again.len(), again.capacity()), (memory, 0, BufferPool::MIN_BUFFER));
+}
+
+/// Giving back early is harmless: the memory stays away until the transport let go (bg:S4, bg:S6).
+#[test]
+fn a_buffer_in_flight_is_not_handed_out() {
+    let mut pool = BufferPool::new(usize::MAX);
+    let mut buffer = pool.get(1000);
+    buffer.put_slice(&[1; 1000]);
+    let in_flight = buffer.freeze();
+    pool.keep(in_flight.clone());
+    let other = pool.get(1000);
+    assert_ne!(other.as_ptr(), in_flight.as_ptr());
+    let memory = in_flight.as_ptr();
+    drop(in_flight);
+    let (first, second) = (pool.get(1000), pool.get(1000));
+    assert_eq!(first.as_ptr(), memory);
+    assert_ne!(second.as_ptr(), memory, "handed out twice");
+}
+
+/// The smallest buffer that is large enough serves a request, so large ones stay for large messages.
+#[test]
+fn the_best_fit_is_handed_out() {
+    let mut pool = BufferPool::new(usize::MAX);
+    for capacity in [100_000, 2000, 50_000] {
+        pool.keep(BytesMut::zeroed(capacity).freeze());
+    }
+    assert_eq!(pool.get(1500).capacity(), 2000);
+    assert_eq!(pool.get(1500).capacity(), 50_000);
+    assert_eq!(pool.get(100_001).capacity(), 100_001);
+    assert_eq!(pool.bytes(), 100_000);
+}
+
+#[test]
+fn memory_that_cannot_be_reused_is_never_handed_out() {
+    let mut pool = BufferPool::new(usize::MAX);
+    static CONSTANT: [u8; 1000] = [7; 1000];
+    pool.keep(Bytes::from_static(&CONSTANT));
+    pool.keep(Bytes::from_owner(vec![7; 1000]));
+    pool.keep(Bytes::new());
+    assert!(pool.get(1000).is_empty());
+    assert!(pool.slots.iter().all(|slot| slot.bytes() == 1000));
+}
+
+/// At most 16 buffers, 8 MiB each, `pool_bytes` in all; the oldest go first.
+#[test]
+fn every_limit_of_the_pool_holds() {
+    let mut pool = BufferPool::new(usize::MAX);
+    for _ in 0..=BufferPool::MAX_SLOTS {
+        pool.keep(BytesMut::zeroed(600).freeze());
+    }
+    assert_eq!(pool.bytes(), 600 * BufferPool::MAX_SLOTS);
+
+    let mut pool = BufferPool::new(usize::MAX);
+    pool.keep(BytesMut::zeroed(BufferPool::MAX_BUFFER).freeze());
+    pool.keep(BytesMut::zeroed(BufferPool::MAX_BUFFER + 1).freeze());
+    pool.keep(BytesMut::zeroed(BufferPool::MIN_BUFFER - 1).freeze());
+    assert_eq!(pool.bytes(), BufferPool::MAX_BUFFER);
+
+    let mut pool = BufferPool::new(10_000);
+    pool.keep(BytesMut::zeroed(6000).freeze());
+    pool.keep(BytesMut::zeroed(5000).freeze());
+    assert_eq!(pool.bytes(), 5000);
+    pool.keep(BytesMut::zeroed(10_001).freeze());
+    assert_eq!(pool.bytes(), 5000);
+    pool.clear();
+    assert_eq!(pool.bytes(), 0);
+}
+
+/// The true size of a buffer counts as soon as it is free, not the length that was visible.
+#[test]
+fn a_large_buffer_with_a_small_message_counts_as_large() {
+    let mut pool = BufferPool::new(10_000);
+    let mut buffer = BytesMut::with_capacity(20_000);
+    buffer.put_slice(&[1; 600]);
+    let in_flight = buffer.freeze();
+    pool.keep(in_flight.clone());
+    assert_eq!(pool.bytes(), 600);
+    drop(in_flight);
+    pool.keep(Bytes::new());
+    assert_eq!(pool.bytes(), 0);
+}

@@ -1,0 +1,149 @@
+use alloc::vec::Vec;
+
+use quickcheck::quickcheck;
+
+use super::{Held, Pattern};
+use crate::buf::RecvBuf;
+
+/// Reads `bytes` as a transport would: as much as fits, as often as needed.
+fn read(buf: &mut RecvBuf, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let space = buf.space();
+        let n = space.len().min(rest.len());
+        space[..n].copy_from_slice(&rest[..n]);
+        buf.commit(n);
+        rest = &rest[n..];
+    }
+}
+
+quickcheck! {
+    /// Any order of reads, copies, splits and skips shows the bytes of the model; a slice that was split
+    /// off never changes, however often the window is used again (arch:U3).
+    fn any_script_matches_a_queue_of_bytes(script: Vec<(u8, u16)>, window: u16) -> bool {
+        let mut buf = RecvBuf::new(usize::from(window));
+        let mut model = Vec::new();
+        let mut held = Held::default();
+        let mut pattern = Pattern(1);
+        for (operation, size) in script {
+            let size = usize::from(size) % 20_000;
+            match operation % 6 {
+                0 => {
+                    let bytes = pattern.next(size);
+                    read(&mut buf, &bytes);
+                    model.extend(bytes);
+                }
+                1 => {
+                    let bytes = pattern.next(size % 3000);
+                    buf.extend(&bytes);
+                    model.extend(bytes);
+                }
+                2 => {
+                    let n = size.min(model.len());
+                    let slice = buf.split_to(n);
+                    if !model.drain(..n).eq(slice.iter().copied()) {
+                        return false;
+                    }
+                    held.hold(slice);
+                }
+                3 => {
+                    let n = size.min(model.len());
+                    buf.skip(n);
+                    model.drain(..n);
+                }
+                4 => held.drop_oldest(size % 8),
+                _ => buf.release_idle(),
+            }
+            let as_model = buf.data() == model && buf.len() == model.len() && buf.is_empty() == model.is_empty();
+            if !as_model || buf.space().len() < 1024 || !held.are_intact() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A bulk transfer gets windows of 16, 32 and 64 KiB, and never a larger one.
+#[test]
+fn windows_double_to_64_kib_while_reads_fill_them() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    for expected in [16, 32, 64, 64, 64] {
+        let size = buf.space().len();
+        assert_eq!(size, expected * 1024);
+        buf.commit(size);
+        let _held = buf.split_to(size);
+    }
+}
+
+#[test]
+fn reads_that_leave_room_keep_the_window_small() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    for _ in 0..1000 {
+        assert!(buf.space().len() <= 16 * 1024);
+        buf.commit(700);
+        buf.skip(700);
+    }
+}
+
+/// Without a holder the same memory serves for ever; with one, the next window is another.
+#[test]
+fn a_window_is_used_again_exactly_when_nobody_holds_a_slice_of_it() {
+    let mut buf = RecvBuf::new(4 * 1024);
+    let first = buf.space().as_ptr();
+    for _ in 0..3 {
+        buf.commit(3500);
+        drop(buf.split_to(3500));
+        assert_eq!(buf.space().as_ptr(), first);
+    }
+    buf.commit(3500);
+    let held = buf.split_to(3500);
+    assert_ne!(buf.space().as_ptr(), first);
+    drop(held);
+}
+
+/// A partial frame survives the change of windows and stays directly before the next read.
+#[test]
+fn the_unread_rest_moves_with_the_window() {
+    for hold in [false, true] {
+        let mut buf = RecvBuf::new(4 * 1024);
+        buf.space()[..3500].fill(7);
+        buf.commit(3500);
+        let held = hold.then(|| buf.split_to(3491));
+        if !hold {
+            buf.skip(3491);
+        }
+        buf.space()[0] = 8;
+        buf.commit(1);
+        assert_eq!(buf.data(), [7, 7, 7, 7, 7, 7, 7, 7, 7, 8]);
+        drop(held);
+    }
+}
+
+/// Space is zeroed once a window, not once a read.
+#[test]
+fn a_short_read_leaves_the_rest_of_the_space_untouched() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    buf.space().fill(9);
+    buf.commit(1);
+    assert!(buf.space().iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn an_idle_buffer_holds_no_memory_but_keeps_what_is_unread() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    buf.extend(b"partial");
+    buf.release_idle();
+    assert_eq!(buf.data(), b"partial");
+    buf.skip(7);
+    buf.release_idle();
+    assert_eq!(buf.window.capacity(), 0);
+    assert_eq!(buf.space().len(), 16 * 1024);
+}
+
+#[test]
+#[should_panic(expected = "committed 16385 bytes of 16384")]
+fn a_transport_that_claims_more_than_the_space_is_caught() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    buf.space();
+    buf.commit(16 * 1024 + 1);
+}
