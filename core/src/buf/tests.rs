@@ -36,8 +36,11 @@ impl Held {
         self.0.push((slice, shown));
     }
 
+    /// Drops up to `n` slices, after a last look at them.
     fn drop_oldest(&mut self, n: usize) {
-        self.0.drain(..n.min(self.0.len()));
+        for (slice, shown) in self.0.drain(..n.min(self.0.len())) {
+            assert_eq!(slice, shown, "memory in use was written to");
+        }
     }
 
     fn are_intact(&self) -> bool {

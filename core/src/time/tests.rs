@@ -78,7 +78,7 @@ fn timers_fire_in_order_once_and_never_early() {
     assert_eq!(timers.get(Timeout::Idle), Some(at(6)));
     assert_eq!(timers.next(), Some((at(5), Timeout::WriteStall)));
     assert_eq!(timers.pop_expired(at(4)), None);
-    assert_eq!(timers.pop_expired(at(9)), Some(Timeout::WriteStall));
+    assert_eq!(timers.pop_expired(at(5)), Some(Timeout::WriteStall));
     assert_eq!(timers.pop_expired(at(9)), Some(Timeout::Idle));
     timers.clear(Timeout::Handshake);
     assert_eq!(timers.pop_expired(at(9)), None);

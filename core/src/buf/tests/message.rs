@@ -84,6 +84,16 @@ fn fields_are_shared_from_1_kib_up_and_copied_below() {
     assert!(window.is_unique());
 }
 
+/// Sharing a chunk to its last byte goes on with the next chunk.
+#[test]
+fn a_field_that_ends_with_its_chunk_is_followed_by_the_next_chunk() {
+    let mut message = MessageBuf::new(false);
+    message.push(Bytes::from(vec![1; 2048]));
+    message.push(Bytes::from_static(b"next"));
+    assert_eq!(message.copy_to_bytes(2048), vec![1; 2048]);
+    assert_eq!(message.chunk(), b"next");
+}
+
 /// The end of a message shows its end, never bytes that were read before (bg:S5).
 #[test]
 fn a_message_that_was_read_is_empty_and_holds_no_memory() {
