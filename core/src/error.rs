@@ -126,6 +126,8 @@ pub enum SendError {
     Blocked,
     /// The send side was already finished by this side.
     Sealed,
+    /// Server: the response's head must be sent before a message.
+    NoHead,
     /// The call has ended: the peer no longer reads.
     Finished,
     /// The message is larger than `max_send_message`.
@@ -146,6 +148,7 @@ impl fmt::Display for SendError {
         match self {
             Self::Blocked => f.write_str("the send buffer is full"),
             Self::Sealed => f.write_str("the send side is already finished"),
+            Self::NoHead => f.write_str("the response head must be sent first"),
             Self::Finished => f.write_str("the call has ended"),
             Self::TooLarge { size, limit } => {
                 write!(f, "message of {size} bytes exceeds max_send_message of {limit} bytes")

@@ -1,1 +1,46 @@
-//! Placeholder of the first commit.
+//! Calls: one machine for each side, four wire protocols as rows of a table.
+//!
+//! Pure: heads, octets and trailers go in and come out, and neither side knows how HTTP carries them. A
+//! [`Connection`](crate::Connection) drives these machines; they also stand alone where the platform has an HTTP
+//! client of its own.
+
+mod base64;
+mod client;
+mod codec;
+mod compress;
+mod envelope;
+mod metadata;
+mod method;
+mod options;
+mod percent;
+mod protocol;
+mod send;
+mod server;
+mod status;
+mod timeout;
+mod trailers;
+
+use crate::buf::MessageBuf;
+
+pub use base64::InvalidBase64;
+pub use client::ClientCall;
+pub use codec::{Codec, EncodeBuf};
+pub use compress::Compression;
+pub use metadata::{Metadata, MetadataError, Value};
+pub use method::{CallKind, InvalidPath, Method, MethodCodec, MethodSpec};
+pub use options::{CallLimits, CallOptions};
+pub use protocol::Protocol;
+pub use server::{Accept, End, ServerCall};
+pub use status::{Code, Origin, Status};
+pub use timeout::{InvalidTimeout, format_grpc_timeout, parse_grpc_timeout};
+
+/// Outcome of pulling a message out of a call.
+#[derive(Clone, Debug)]
+pub enum Recv {
+    /// One whole message.
+    Message(MessageBuf),
+    /// Nothing yet.
+    Blocked,
+    /// There will be no further message.
+    End,
+}

@@ -1,0 +1,300 @@
+//! Length-prefixed messages (gRPC over HTTP/2, "Length-Prefixed-Message"): one octet of flags, four of length.
+
+use alloc::collections::VecDeque;
+use core::mem;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::status::{Origin, Status};
+use crate::buf::{MessageBuf, SHARE_FROM};
+
+/// Octets in front of each message.
+pub(crate) const PREFIX: usize = 5;
+
+/// Flag of a compressed message.
+const COMPRESSED: u8 = 1;
+
+/// The prefix of a message of `len` octets, or `None` if the length does not fit into it.
+pub(crate) fn prefix(len: usize, compressed: bool) -> Option<[u8; PREFIX]> {
+    let [a, b, c, d] = u32::try_from(len).ok()?.to_be_bytes();
+    // There is nothing to gain in an empty message, and some peers cannot inflate nothing.
+    let flags = if compressed && len > 0 { COMPRESSED } else { 0 };
+    Some([flags, a, b, c, d])
+}
+
+/// Cuts a body, however it is split, into messages.
+///
+/// A [`Scan`] runs over the octets as they arrive and refuses a message by its prefix, before its payload is
+/// stored. The message at the front is put together from chunks without copying; what arrives behind a complete one
+/// waits as it came, so that memory follows octets and not messages.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    scan: Scan,
+    front: Front,
+    backlog: Backlog,
+    /// Octets received and not pulled, prefixes included.
+    buffered: usize,
+}
+
+impl Decoder {
+    pub(crate) fn new(max_message: usize) -> Self {
+        let scan =
+            Scan { max_message, compression: false, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
+        Self { scan, front: Front::default(), backlog: Backlog::default(), buffered: 0 }
+    }
+
+    /// From here on, messages may be compressed: the peer announced an encoding that we know.
+    pub(crate) const fn allow_compressed(&mut self) {
+        self.scan.compression = true;
+    }
+
+    /// Takes the next octets of the body.
+    ///
+    /// # Errors
+    /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
+    /// later input is dropped.
+    pub(crate) fn push(&mut self, mut data: Bytes) -> Result<(), Status> {
+        if self.scan.failed {
+            return Ok(());
+        }
+        let (accepted, result) = self.scan.run(&data);
+        data.truncate(accepted);
+        self.buffered += data.len();
+        if !self.front.is_complete() {
+            self.front.fill(&mut data);
+        }
+        self.backlog.push(data);
+        result
+    }
+
+    /// The next complete message.
+    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
+        let message = self.front.take()?;
+        self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
+        while !self.front.is_complete() {
+            let Some(mut data) = self.backlog.pop() else { break };
+            self.front.fill(&mut data);
+            self.backlog.unpop(data);
+        }
+        Some(message)
+    }
+
+    /// Whether a message can be pulled.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.front.is_complete()
+    }
+
+    /// Messages of which at least one octet arrived, pulled ones included.
+    pub(crate) const fn begun(&self) -> u64 {
+        self.scan.begun
+    }
+
+    /// Whether the input ends inside a message.
+    pub(crate) const fn is_partial(&self) -> bool {
+        self.scan.missing > 0 || self.scan.prefix.read > 0
+    }
+
+    /// Octets still missing of the message at the front, once its length is known; 0 if one can be pulled.
+    pub(crate) const fn need(&self) -> usize {
+        match self.front.state {
+            State::Payload { missing, .. } => missing,
+            State::Prefix(_) | State::Complete => 0,
+        }
+    }
+
+    /// Octets received and not pulled, prefixes included.
+    pub(crate) const fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// Drops everything received and refuses what is still to come.
+    pub(crate) fn discard(&mut self) {
+        self.front = Front::default();
+        self.backlog = Backlog::default();
+        self.buffered = 0;
+        self.scan.failed = true;
+        self.scan.missing = 0;
+        self.scan.prefix.read = 0;
+    }
+}
+
+/// The prefix of a message, as far as it arrived.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prefix {
+    octets: [u8; PREFIX],
+    read: usize,
+}
+
+impl Prefix {
+    /// Takes octets off `data` until the prefix is whole; returns its flags and length then, and starts over.
+    fn fill(&mut self, data: &mut impl Buf) -> Option<(u8, usize)> {
+        let n = (PREFIX - self.read).min(data.remaining());
+        data.copy_to_slice(&mut self.octets[self.read..self.read + n]);
+        self.read += n;
+        if self.read < PREFIX {
+            return None;
+        }
+        self.read = 0;
+        let [flags, a, b, c, d] = self.octets;
+        Some((flags, u32::from_be_bytes([a, b, c, d]) as usize))
+    }
+}
+
+/// Finds the messages in the input and checks their prefixes.
+#[derive(Debug)]
+struct Scan {
+    max_message: usize,
+    compression: bool,
+    prefix: Prefix,
+    /// Octets before the end of the payload that is running.
+    missing: usize,
+    begun: u64,
+    failed: bool,
+}
+
+impl Scan {
+    /// Runs over `data`; returns how much of it belongs to messages that may be kept.
+    fn run(&mut self, data: &[u8]) -> (usize, Result<(), Status>) {
+        let mut rest = data;
+        loop {
+            let payload = self.missing.min(rest.len());
+            rest.advance(payload);
+            self.missing -= payload;
+            if rest.is_empty() {
+                return (data.len(), Ok(()));
+            }
+            if self.prefix.read == 0 {
+                self.begun += 1;
+            }
+            let accepted = data.len() - rest.len();
+            let Some((flags, len)) = self.prefix.fill(&mut rest) else { return (data.len(), Ok(())) };
+            if let Err(status) = self.check(flags, len) {
+                self.failed = true;
+                return (accepted, Err(status));
+            }
+            self.missing = len;
+        }
+    }
+
+    fn check(&self, flags: u8, len: usize) -> Result<(), Status> {
+        if flags & !COMPRESSED != 0 {
+            return Err(peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}")));
+        }
+        if flags == COMPRESSED && !self.compression {
+            return Err(peer_fault("compressed message without an announced encoding"));
+        }
+        if len > self.max_message {
+            return Err(Status::resource_exhausted(alloc::format!(
+                "received message of {len} bytes exceeds max_recv_message of {} bytes",
+                self.max_message
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The message at the front, as far as it arrived.
+#[derive(Debug, Default)]
+struct Front {
+    state: State,
+    message: MessageBuf,
+    /// Small pieces, copied together behind `message`.
+    tail: BytesMut,
+}
+
+#[derive(Debug)]
+enum State {
+    Prefix(Prefix),
+    Payload { missing: usize },
+    Complete,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Prefix(Prefix::default())
+    }
+}
+
+impl Front {
+    const fn is_complete(&self) -> bool {
+        matches!(self.state, State::Complete)
+    }
+
+    /// Takes what belongs to this message off `data`.
+    fn fill(&mut self, data: &mut Bytes) {
+        if let State::Prefix(prefix) = &mut self.state {
+            let Some((flags, len)) = prefix.fill(data) else { return };
+            self.message = MessageBuf::new(flags == COMPRESSED && len > 0);
+            self.state = State::Payload { missing: len };
+        }
+        if let State::Payload { missing } = &mut self.state {
+            let piece = data.split_to(data.len().min(*missing));
+            *missing -= piece.len();
+            let is_complete = *missing == 0;
+            // Without this, a peer that sends single octets costs a handle for each.
+            if piece.len() < SHARE_FROM && (!is_complete || !self.tail.is_empty()) {
+                self.tail.extend_from_slice(&piece);
+            } else {
+                self.message.push(mem::take(&mut self.tail).freeze());
+                self.message.push(piece);
+            }
+            if is_complete {
+                self.message.push(mem::take(&mut self.tail).freeze());
+                self.state = State::Complete;
+            }
+        }
+    }
+
+    /// The message, if it is complete; the next one begins.
+    fn take(&mut self) -> Option<MessageBuf> {
+        if !self.is_complete() {
+            return None;
+        }
+        self.state = State::default();
+        Some(mem::take(&mut self.message))
+    }
+}
+
+/// Octets behind a complete message, as they came.
+#[derive(Debug, Default)]
+struct Backlog {
+    chunks: VecDeque<Bytes>,
+    /// Small chunks, copied together behind `chunks`.
+    tail: BytesMut,
+}
+
+impl Backlog {
+    fn push(&mut self, data: Bytes) {
+        if data.len() >= SHARE_FROM {
+            self.seal();
+            self.chunks.push_back(data);
+        } else {
+            self.tail.extend_from_slice(&data);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        if self.chunks.is_empty() {
+            self.seal();
+        }
+        self.chunks.pop_front()
+    }
+
+    /// Gives back what was not used of the chunk that was popped last.
+    fn unpop(&mut self, data: Bytes) {
+        if !data.is_empty() {
+            self.chunks.push_front(data);
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            self.chunks.push_back(mem::take(&mut self.tail).freeze());
+        }
+    }
+}
+
+/// A status for an answer or a request that breaks the protocol.
+pub(crate) fn peer_fault(message: impl Into<alloc::borrow::Cow<'static, str>>) -> Status {
+    Status::internal(message).with_origin(Origin::Peer)
+}

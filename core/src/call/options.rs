@@ -1,0 +1,51 @@
+//! What a caller may choose for one call, and what bounds every call of a connection.
+
+use core::time::Duration;
+
+use super::metadata::Metadata;
+use super::protocol::Protocol;
+use crate::config::Config;
+
+/// Choices for one call.
+///
+/// ```
+/// use core::time::Duration;
+/// use trirpc_core::call::CallOptions;
+///
+/// let mut options = CallOptions::default();
+/// options.timeout = Some(Duration::from_secs(2));
+/// options.metadata.append("tenant", "blue")?;
+/// # Ok::<(), trirpc_core::call::MetadataError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Wire protocol; `None` is gRPC framing on HTTP/2.
+    pub protocol: Option<Protocol>,
+    /// Time from `open` to the end of the call; `None` is no deadline.
+    pub timeout: Option<Duration>,
+    /// Request metadata.
+    pub metadata: Metadata,
+    /// Compression of the messages we send, by its name on the wire; `None` is none.
+    pub compression: Option<&'static str>,
+    /// Largest message accepted on this call, in bytes; `None` is the connection's `max_recv_message`.
+    pub max_recv_message: Option<usize>,
+}
+
+/// What bounds the calls of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallLimits {
+    /// Largest message accepted, in bytes; a larger one ends the call with `ResourceExhausted`.
+    pub max_recv_message: usize,
+    /// Largest message sent, in bytes.
+    pub max_send_message: usize,
+    /// Names of the compressions that this side can undo, the preferred first.
+    pub compressions: &'static [&'static str],
+}
+
+impl From<&Config> for CallLimits {
+    fn from(config: &Config) -> Self {
+        Self { max_recv_message: config.max_recv_message, max_send_message: config.max_send_message, compressions: &[] }
+    }
+}

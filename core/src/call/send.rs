@@ -1,0 +1,92 @@
+//! What both sides of a call may still send.
+
+use super::envelope;
+use super::protocol::Body;
+use crate::error::{CodecError, SendError};
+
+/// `Open → Sealed`, or `Over` from either when the call ends; the first reason is kept.
+#[derive(Debug)]
+pub(crate) struct SendSide {
+    state: State,
+    body: Body,
+    /// At most one message may be sent.
+    single: bool,
+    max_message: usize,
+    /// An encoding was announced, so that messages may be compressed.
+    compression: bool,
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    Sealed,
+    Over(SendError),
+}
+
+impl SendSide {
+    pub(crate) const fn new(body: Body, single: bool, max_message: usize, compression: bool) -> Self {
+        Self { state: State::Open, body, single, max_message, compression, sent: 0 }
+    }
+
+    pub(crate) const fn set_single(&mut self, single: bool) {
+        self.single = single;
+    }
+
+    /// Accounts for one message and returns what goes in front of it.
+    pub(crate) fn envelope(
+        &mut self,
+        len: usize,
+        compressed: bool,
+    ) -> Result<Option<[u8; envelope::PREFIX]>, SendError> {
+        self.check()?;
+        if self.single && self.sent > 0 {
+            return Err(SendError::Sealed);
+        }
+        if compressed && !self.compression {
+            return Err(SendError::Codec(CodecError::new("compressed message on a call without compression")));
+        }
+        let limit = self.max_message.min(u32::MAX as usize);
+        let prefix = envelope::prefix(len, compressed).filter(|_| len <= limit);
+        let prefix = prefix.ok_or(SendError::TooLarge { size: len, limit })?;
+        self.sent += 1;
+        Ok((self.body == Body::Envelopes).then_some(prefix))
+    }
+
+    /// Whether anything may still be sent, and why not.
+    pub(crate) fn check(&self) -> Result<(), SendError> {
+        match &self.state {
+            State::Open => Ok(()),
+            State::Sealed => Err(SendError::Sealed),
+            State::Over(error) => Err(error.clone()),
+        }
+    }
+
+    /// Ends sending; a second time changes nothing.
+    pub(crate) fn seal(&mut self) -> Result<(), SendError> {
+        match &self.state {
+            State::Open | State::Sealed => {
+                self.state = State::Sealed;
+                Ok(())
+            }
+            State::Over(error) => Err(error.clone()),
+        }
+    }
+
+    /// The call has ended.
+    pub(crate) fn end(&mut self, error: SendError) {
+        if !matches!(self.state, State::Over(_)) {
+            self.state = State::Over(error);
+        }
+    }
+
+    /// Whether the end of sending was shown to the peer, or need not be.
+    pub(crate) const fn is_finished(&self) -> bool {
+        !matches!(self.state, State::Open)
+    }
+
+    /// Messages sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+}
