@@ -1,3 +1,5 @@
+//! Decoding of header blocks (RFC 7541 §3, §6), bounded and in step with the peer whatever the list holds.
+
 use core::mem;
 use core::ops::Range;
 
@@ -251,3 +253,6 @@ impl Reader<'_> {
         Ok(mem::replace(&mut self.at, end)..end)
     }
 }
+
+#[cfg(test)]
+mod tests;

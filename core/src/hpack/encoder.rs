@@ -1,3 +1,5 @@
+//! Encoding of header blocks (RFC 7541 §6): which representation each field gets, and the tables for it.
+
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -205,3 +207,6 @@ fn string(octets: &[u8], dst: &mut BytesMut) {
         dst.put_slice(octets);
     }
 }
+
+#[cfg(test)]
+mod tests;

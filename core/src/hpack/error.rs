@@ -1,3 +1,5 @@
+//! What is wrong with a block.
+
 use core::fmt;
 
 use crate::ErrorCode;
