@@ -120,6 +120,15 @@ impl From<Bytes> for MessageBuf {
     }
 }
 
+/// A message in several pieces, as it may arrive: what a codec has to be tested with.
+impl FromIterator<Bytes> for MessageBuf {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(chunks: I) -> Self {
+        let mut message = Self::new(false);
+        chunks.into_iter().for_each(|chunk| message.push(chunk));
+        message
+    }
+}
+
 impl fmt::Debug for MessageBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MessageBuf").field("len", &self.len).field("compressed", &self.compressed).finish()

@@ -1,5 +1,5 @@
-//! The generated text, compared with what is checked in under `golden/`. That it compiles, and runs, is
-//! tested by the crates that the code names.
+//! The generated text, compared with what is checked in: the messages and services of trirpc-proto, and a
+//! schema of difficult names under `golden/`. That both compile is tested there, where the names are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,22 +7,24 @@ use std::path::{Path, PathBuf};
 
 use trirpc_build::Config;
 
-/// Set to anything, it makes this test write the files instead of comparing them.
+/// Set to anything, it makes the tests write the files instead of comparing them.
 const REGENERATE: &str = "TRIRPC_REGENERATE";
-const PROTOS: [&str; 2] = ["hygiene/v1/thing.proto", "no_package.proto"];
 
-fn tests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+/// A directory of this package, or of the one that it lies in.
+fn directory(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn generate(config: Config, out: &Path) {
-    config.out_dir(out).compile(&PROTOS, &[tests().join("idl")]).unwrap_or_else(|error| panic!("{error}"));
-}
-
+/// The schema of difficult names, in fresh files.
 fn generated(config: Config) -> BTreeMap<String, String> {
     let out = tempfile::tempdir().expect("a temporary directory");
-    generate(config, out.path());
+    let protos = ["hygiene/v1/thing.proto", "no_package.proto"];
+    generate(config, &protos, "tests/idl", out.path());
     files(out.path())
+}
+
+fn generate(config: Config, protos: &[&str], idl: &str, out: &Path) {
+    config.out_dir(out).compile(protos, &[directory(idl)]).unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn files(directory: &Path) -> BTreeMap<String, String> {
@@ -34,20 +36,40 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-#[test]
-fn the_generated_text_is_the_one_that_was_reviewed() {
-    let config = || trirpc_build::configure().root("::trirpc_proto::codegen").include_file("mod.rs");
-    let golden = tests().join("golden");
+/// Compares `checked_in` with what the generator makes now, or refreshes it.
+#[track_caller]
+fn assert_fresh(config: Config, protos: &[&str], idl: &str, checked_in: &str) {
+    let checked_in = directory(checked_in);
     if std::env::var_os(REGENERATE).is_some() {
-        return generate(config(), &golden);
+        return generate(config, protos, idl, &checked_in);
     }
-    let (fresh, golden) = (generated(config()), files(&golden));
+    let out = tempfile::tempdir().expect("a temporary directory");
+    generate(config, protos, idl, out.path());
+    let (fresh, old) = (files(out.path()), files(&checked_in));
     let refresh = format!("refresh with `{REGENERATE}=1 cargo test -p trirpc-build --test golden` and read the diff");
-    assert!(fresh.keys().eq(golden.keys()), "{:?}; {refresh}", fresh.keys());
+    assert!(fresh.keys().eq(old.keys()), "{:?} should be {:?}; {refresh}", old.keys(), fresh.keys());
     for (name, text) in &fresh {
-        let line = text.lines().zip(golden[name].lines()).position(|(new, old)| new != old);
-        assert!(text == &golden[name], "{name} differs from line {:?} on; {refresh}", line.map(|line| line + 1));
+        let line = text.lines().zip(old[name].lines()).take_while(|(new, old)| new == old).count() + 1;
+        assert!(*text == old[name], "{}:{line} is out of date; {refresh}", checked_in.join(name).display());
     }
+}
+
+#[test]
+fn messages_and_services_of_trirpc_proto_are_what_the_generator_makes_of_the_idl() {
+    let protos = [
+        "google/rpc/error_details.proto",
+        "google/rpc/status.proto",
+        "grpc/health/v1/health.proto",
+        "trirpc/test/v1/echo.proto",
+    ];
+    let config = trirpc_build::configure().root("crate::codegen").build_client(false).build_server(false);
+    assert_fresh(config, &protos, "../idl", "../src/generated");
+}
+
+#[test]
+fn difficult_names_give_the_text_that_was_reviewed() {
+    let config = trirpc_build::configure().root("::trirpc_proto::codegen").include_file("mod.rs");
+    assert_fresh(config, &["hygiene/v1/thing.proto", "no_package.proto"], "tests/idl", "tests/golden");
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! The codec `proto`.
+
+use alloc::string::ToString;
+
+use trirpc_core::CodecError;
+use trirpc_core::buf::MessageBuf;
+use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
+
+/// Protocol Buffers by [prost], for every message type.
+///
+/// A message is encoded in place, into the buffer that goes to the transport, and decoded from the chunks
+/// in which it arrived. A field of type [`bytes::Bytes`] of 1 KiB or more that lies in one chunk is a slice of
+/// it, not a copy; it keeps the chunk's memory for as long as it lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prost;
+
+impl Prost {
+    /// The codecs of a method whose messages are Protobuf, for [`Method::new`](trirpc_core::call::Method::new).
+    pub const fn codecs<Req, Res>() -> &'static [MethodCodec<Req, Res>]
+    where
+        Req: prost::Message + Default + 'static,
+        Res: prost::Message + Default + 'static,
+    {
+        &[MethodCodec { request: &Self, response: &Self }]
+    }
+}
+
+impl<T: prost::Message + Default> Codec<T> for Prost {
+    fn name(&self) -> &'static str {
+        "proto"
+    }
+
+    fn encoded_len(&self, item: &T) -> Option<usize> {
+        Some(item.encoded_len())
+    }
+
+    fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
+        item.encode(&mut dst.buf()).map_err(|error| CodecError::new(error.to_string()))
+    }
+
+    fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
+        T::decode(src).map_err(|error| CodecError::new(error.to_string()))
+    }
+}
