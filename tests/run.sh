@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Every test of the project, live grpcio and tonic included. Arguments go to `cargo test`.
+#
+# Without python3 the live peers are left out, and the run says so; TRIRPC_PEERS=required makes that a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The peers are installed beside the build; the test that needs them waits for the installer, and says what it said.
+tests/peers/install.sh >/dev/null 2>&1 &
+trap 'wait' EXIT
+
+cargo test --locked --workspace "$@"
+if [ -e fuzz/Cargo.toml ]; then
+  cargo test --locked --manifest-path fuzz/Cargo.toml "$@"
+fi
