@@ -1,3 +1,4 @@
 //! Harnesses shared by the integration tests of trirpc.
 
+pub mod alloc;
 pub mod sources;
