@@ -1,25 +1,23 @@
 //! Template of service traits and servers.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::name::{self, METHOD, SERVER};
 use crate::service::{self, Generator, Kind, Method, Service};
 
-/// `pub mod echo_server { pub trait Echo { .. } pub struct EchoServer<T> .. }`
+/// `pub mod echo_server { pub trait Echo { .. } pub struct EchoServer<T> { .. } }`
 pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     let Generator { root, stub_attributes, .. } = generator;
     let trait_name = name::identifier(&service.name);
     let server = format_ident!("{}Server", service.name);
-    let statics = name::module(&service.name, METHOD);
-    let Service { doc: service_doc, full_name, .. } = service;
-    let functions: TokenStream = service.methods.iter().map(|method| function(method, root)).collect();
-    let specs = service.methods.iter().map(|method| {
-        let constant = name::constant(&method.function);
-        quote!(&super::#statics::#constant.spec)
-    });
+    let Service { doc: service_doc, full_name, methods, .. } = service;
+    let functions: TokenStream = methods.iter().map(|method| function(method, root)).collect();
+    let constants: Vec<_> = methods.iter().map(|method| constant(service, method)).collect();
     let arms: TokenStream =
-        service.methods.iter().enumerate().map(|(i, method)| arm(i, method, &trait_name, &statics)).collect();
+        methods.iter().enumerate().map(|(index, method)| arm(index, method, service, &trait_name)).collect();
+    let doc = format!(" Serves an implementation of [`{}`](trait@{0}).", service.name);
+    // A service may be called `T`: `self::` tells the trait from the parameter.
     let items = quote! {
         /// Full name of the service.
         pub const SERVICE_NAME: &str = #full_name;
@@ -29,27 +27,28 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
             #functions
         }
 
+        #[doc = #doc]
         #[derive(::core::fmt::Debug)]
         pub struct #server<T> {
             service: T,
         }
 
-        impl<T: #trait_name> #server<T> {
-            /// Makes `service` fit for a router.
+        impl<T: self::#trait_name> #server<T> {
+            /// A server to be added to a router.
             pub fn new(service: T) -> Self {
                 Self { service }
             }
         }
 
-        impl<T: #trait_name> #root::Service for #server<T> {
+        impl<T: self::#trait_name> #root::Service for #server<T> {
             fn descriptor(&self) -> &'static #root::ServiceDescriptor {
-                static METHODS: &[&#root::MethodSpec] = &[#(#specs),*];
+                static METHODS: &[&#root::MethodSpec] = &[#(&#constants.spec),*];
                 static DESCRIPTOR: #root::ServiceDescriptor = #root::ServiceDescriptor::new(SERVICE_NAME, METHODS);
                 &DESCRIPTOR
             }
 
             fn call(
-                self: #root::Arc<Self>,
+                self: ::std::sync::Arc<Self>,
                 method: usize,
                 call: #root::IncomingCall,
             ) -> #root::BoxFuture<'static, ()> {
@@ -62,6 +61,13 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     };
     let doc = format!(" Service trait and server of `{full_name}`.");
     service::module(service, SERVER, &doc, stub_attributes, &items)
+}
+
+/// The static of a method, as seen from the module.
+fn constant(service: &Service, method: &Method) -> TokenStream {
+    let statics = name::module(&service.name, METHOD);
+    let constant = name::constant(&method.function);
+    quote!(super::#statics::#constant)
 }
 
 /// One method of the trait.
@@ -83,10 +89,33 @@ fn function(method: &Method, root: &TokenStream) -> TokenStream {
     }
 }
 
-/// One method of the dispatch.
-fn arm(index: usize, method: &Method, trait_name: &proc_macro2::Ident, statics: &proc_macro2::Ident) -> TokenStream {
+/// One method of the dispatch: takes the input, calls the handler, gives its result back.
+fn arm(index: usize, method: &Method, service: &Service, trait_name: &Ident) -> TokenStream {
     let function = name::identifier(&method.function);
-    let constant = name::constant(&method.function);
-    let _ = (function, constant, trait_name, statics);
-    quote!(#index => call.unimplemented(),)
+    let constant = constant(service, method);
+    let (take, input, arguments, answer) = match method.kind {
+        Kind::Unary => {
+            (quote!(unary), quote!(mut cx, request), quote!(request), quote!(cx.respond(&#constant, result)))
+        }
+        Kind::ClientStreaming => {
+            (quote!(client_streaming), quote!(mut cx, mut rx), quote!(&mut rx), quote!(cx.respond(&#constant, result)))
+        }
+        Kind::ServerStreaming => (
+            quote!(server_streaming),
+            quote!(mut cx, request, mut tx),
+            quote!(request, &mut tx),
+            quote!(cx.finish(result)),
+        ),
+        Kind::Bidi => {
+            (quote!(bidi), quote!(mut cx, mut rx, mut tx), quote!(&mut rx, &mut tx), quote!(cx.finish(result)))
+        }
+    };
+    quote! {
+        #index => ::std::boxed::Box::pin(async move {
+            if let ::core::option::Option::Some((#input)) = call.#take(&#constant).await {
+                let result = <T as self::#trait_name>::#function(&self.service, &mut cx, #arguments).await;
+                #answer;
+            }
+        }),
+    }
 }

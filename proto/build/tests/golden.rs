@@ -122,5 +122,5 @@ fn attributes_and_foreign_types_get_where_they_should() {
     assert!(!thing.contains("super::::"));
     assert_eq!(thing.matches("#[non_exhaustive]").count(), 1);
     assert_eq!(thing.matches("#[doc(hidden)]").count(), 1);
-    assert_eq!(thing.matches("#[cfg(feature = \"rpc\")]").count(), 2 * 4, "client and server of four services");
+    assert_eq!(thing.matches("#[cfg(feature = \"rpc\")]").count(), 2 * 5, "client and server of five services");
 }

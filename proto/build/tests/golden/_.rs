@@ -63,17 +63,18 @@ pub mod bare_server {
             >,
         > + ::trirpc_proto::codegen::MaybeSend;
     }
+    /// Serves an implementation of [`Bare`](trait@Bare).
     #[derive(::core::fmt::Debug)]
     pub struct BareServer<T> {
         service: T,
     }
-    impl<T: Bare> BareServer<T> {
-        /// Makes `service` fit for a router.
+    impl<T: self::Bare> BareServer<T> {
+        /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: Bare> ::trirpc_proto::codegen::Service for BareServer<T> {
+    impl<T: self::Bare> ::trirpc_proto::codegen::Service for BareServer<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
                 &super::bare_method::DO.spec,
@@ -85,12 +86,27 @@ pub mod bare_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::trirpc_proto::codegen::Arc<Self>,
+            self: ::std::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
-                0usize => call.unimplemented(),
+                0usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::bare_method::DO)
+                            .await
+                        {
+                            let result = <T as self::Bare>::r#do(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::bare_method::DO, result);
+                        }
+                    })
+                }
                 _ => call.unimplemented(),
             }
         }

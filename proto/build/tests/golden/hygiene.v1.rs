@@ -204,19 +204,6 @@ impl ::trirpc_proto::codegen::prost::Name for C {
         "type.googleapis.com/hygiene.v1.C".into()
     }
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::trirpc_proto::codegen::prost::Message)]
-#[prost(prost_path = "::trirpc_proto::codegen::prost")]
-pub struct T {}
-impl ::trirpc_proto::codegen::prost::Name for T {
-    const NAME: &'static str = "T";
-    const PACKAGE: &'static str = "hygiene.v1";
-    fn full_name() -> ::trirpc_proto::codegen::prost::alloc::string::String {
-        "hygiene.v1.T".into()
-    }
-    fn type_url() -> ::trirpc_proto::codegen::prost::alloc::string::String {
-        "type.googleapis.com/hygiene.v1.T".into()
-    }
-}
 /// Methods of `hygiene.v1.Thing`.
 #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod thing_method {
@@ -298,7 +285,7 @@ pub mod thing_method {
         false,
         ::trirpc_proto::codegen::Prost::codecs(),
     );
-    pub static PARAMETERS: ::trirpc_proto::codegen::Method<super::T, super::C> = ::trirpc_proto::codegen::Method::new(
+    pub static PARAMETERS: ::trirpc_proto::codegen::Method<super::Context, super::C> = ::trirpc_proto::codegen::Method::new(
         "/hygiene.v1.Thing/Parameters",
         ::trirpc_proto::codegen::CallKind::Bidi,
         false,
@@ -474,7 +461,7 @@ pub mod thing_client {
         }
         pub fn parameters(
             &self,
-        ) -> ::trirpc_proto::codegen::BidiCall<C, super::T, super::C> {
+        ) -> ::trirpc_proto::codegen::BidiCall<C, super::Context, super::C> {
             ::trirpc_proto::codegen::BidiCall::new(
                 self.invoke.clone(),
                 &super::thing_method::PARAMETERS,
@@ -659,7 +646,7 @@ pub mod thing_server {
         fn parameters(
             &self,
             cx: &mut ::trirpc_proto::codegen::Context,
-            rx: &mut ::trirpc_proto::codegen::Streaming<super::T>,
+            rx: &mut ::trirpc_proto::codegen::Streaming<super::Context>,
             tx: &mut ::trirpc_proto::codegen::Sender<super::C>,
         ) -> impl ::core::future::Future<
             Output = ::core::result::Result<(), ::trirpc_proto::codegen::Status>,
@@ -706,17 +693,18 @@ pub mod thing_server {
             >,
         > + ::trirpc_proto::codegen::MaybeSend;
     }
+    /// Serves an implementation of [`Thing`](trait@Thing).
     #[derive(::core::fmt::Debug)]
     pub struct ThingServer<T> {
         service: T,
     }
-    impl<T: Thing> ThingServer<T> {
-        /// Makes `service` fit for a router.
+    impl<T: self::Thing> ThingServer<T> {
+        /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: Thing> ::trirpc_proto::codegen::Service for ThingServer<T> {
+    impl<T: self::Thing> ::trirpc_proto::codegen::Service for ThingServer<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
                 &super::thing_method::TYPE.spec,
@@ -744,28 +732,285 @@ pub mod thing_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::trirpc_proto::codegen::Arc<Self>,
+            self: ::std::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
-                0usize => call.unimplemented(),
-                1usize => call.unimplemented(),
-                2usize => call.unimplemented(),
-                3usize => call.unimplemented(),
-                4usize => call.unimplemented(),
-                5usize => call.unimplemented(),
-                6usize => call.unimplemented(),
-                7usize => call.unimplemented(),
-                8usize => call.unimplemented(),
-                9usize => call.unimplemented(),
-                10usize => call.unimplemented(),
-                11usize => call.unimplemented(),
-                12usize => call.unimplemented(),
-                13usize => call.unimplemented(),
-                14usize => call.unimplemented(),
-                15usize => call.unimplemented(),
-                16usize => call.unimplemented(),
+                0usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::TYPE)
+                            .await
+                        {
+                            let result = <T as self::Thing>::r#type(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::TYPE, result);
+                        }
+                    })
+                }
+                1usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::SELF_)
+                            .await
+                        {
+                            let result = <T as self::Thing>::self_(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::SELF_, result);
+                        }
+                    })
+                }
+                2usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
+                            .server_streaming(&super::thing_method::ASYNC)
+                            .await
+                        {
+                            let result = <T as self::Thing>::r#async(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                3usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::GET_USER)
+                            .await
+                        {
+                            let result = <T as self::Thing>::get_user(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::GET_USER, result);
+                        }
+                    })
+                }
+                4usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::GET_USER_2)
+                            .await
+                        {
+                            let result = <T as self::Thing>::get_user_2(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::GET_USER_2, result);
+                        }
+                    })
+                }
+                5usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::GET_USER_3)
+                            .await
+                        {
+                            let result = <T as self::Thing>::get_user_3(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::GET_USER_3, result);
+                        }
+                    })
+                }
+                6usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::NEW_)
+                            .await
+                        {
+                            let result = <T as self::Thing>::new_(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::NEW_, result);
+                        }
+                    })
+                }
+                7usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::CLONE)
+                            .await
+                        {
+                            let result = <T as self::Thing>::clone(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::CLONE, result);
+                        }
+                    })
+                }
+                8usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::CALL)
+                            .await
+                        {
+                            let result = <T as self::Thing>::call(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::CALL, result);
+                        }
+                    })
+                }
+                9usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::DESCRIPTOR)
+                            .await
+                        {
+                            let result = <T as self::Thing>::descriptor(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::DESCRIPTOR, result);
+                        }
+                    })
+                }
+                10usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::SERVICE_NAME)
+                            .await
+                        {
+                            let result = <T as self::Thing>::service_name(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::SERVICE_NAME, result);
+                        }
+                    })
+                }
+                11usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::PRELUDE)
+                            .await
+                        {
+                            let result = <T as self::Thing>::prelude(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::PRELUDE, result);
+                        }
+                    })
+                }
+                12usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
+                            .bidi(&super::thing_method::PARAMETERS)
+                            .await
+                        {
+                            let result = <T as self::Thing>::parameters(
+                                    &self.service,
+                                    &mut cx,
+                                    &mut rx,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                13usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, mut rx)) = call
+                            .client_streaming(&super::thing_method::TYPES)
+                            .await
+                        {
+                            let result = <T as self::Thing>::types(
+                                    &self.service,
+                                    &mut cx,
+                                    &mut rx,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::TYPES, result);
+                        }
+                    })
+                }
+                14usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::READ)
+                            .await
+                        {
+                            let result = <T as self::Thing>::read(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::READ, result);
+                        }
+                    })
+                }
+                15usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::PUT)
+                            .await
+                        {
+                            let result = <T as self::Thing>::put(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::PUT, result);
+                        }
+                    })
+                }
+                16usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::thing_method::OLD)
+                            .await
+                        {
+                            let result = <T as self::Thing>::old(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::thing_method::OLD, result);
+                        }
+                    })
+                }
                 _ => call.unimplemented(),
             }
         }
@@ -984,17 +1229,18 @@ pub mod foreign_server {
             >,
         > + ::trirpc_proto::codegen::MaybeSend;
     }
+    /// Serves an implementation of [`Foreign`](trait@Foreign).
     #[derive(::core::fmt::Debug)]
     pub struct ForeignServer<T> {
         service: T,
     }
-    impl<T: Foreign> ForeignServer<T> {
-        /// Makes `service` fit for a router.
+    impl<T: self::Foreign> ForeignServer<T> {
+        /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: Foreign> ::trirpc_proto::codegen::Service for ForeignServer<T> {
+    impl<T: self::Foreign> ::trirpc_proto::codegen::Service for ForeignServer<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
                 &super::foreign_method::PING.spec,
@@ -1011,17 +1257,108 @@ pub mod foreign_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::trirpc_proto::codegen::Arc<Self>,
+            self: ::std::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
-                0usize => call.unimplemented(),
-                1usize => call.unimplemented(),
-                2usize => call.unimplemented(),
-                3usize => call.unimplemented(),
-                4usize => call.unimplemented(),
-                5usize => call.unimplemented(),
+                0usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::foreign_method::PING)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::ping(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::foreign_method::PING, result);
+                        }
+                    })
+                }
+                1usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::foreign_method::WRAP)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::wrap(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::foreign_method::WRAP, result);
+                        }
+                    })
+                }
+                2usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::foreign_method::FLAG)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::flag(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::foreign_method::FLAG, result);
+                        }
+                    })
+                }
+                3usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
+                            .bidi(&super::foreign_method::PACK)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::pack(
+                                    &self.service,
+                                    &mut cx,
+                                    &mut rx,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                4usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::foreign_method::ABOVE)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::above(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::foreign_method::ABOVE, result);
+                        }
+                    })
+                }
+                5usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::foreign_method::INNER)
+                            .await
+                        {
+                            let result = <T as self::Foreign>::inner(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::foreign_method::INNER, result);
+                        }
+                    })
+                }
                 _ => call.unimplemented(),
             }
         }
@@ -1050,17 +1387,18 @@ pub mod self_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.Self";
     pub trait Self_: ::trirpc_proto::codegen::MaybeSend + ::trirpc_proto::codegen::MaybeSync + 'static {}
+    /// Serves an implementation of [`Self_`](trait@Self_).
     #[derive(::core::fmt::Debug)]
     pub struct Self_Server<T> {
         service: T,
     }
-    impl<T: Self_> Self_Server<T> {
-        /// Makes `service` fit for a router.
+    impl<T: self::Self_> Self_Server<T> {
+        /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: Self_> ::trirpc_proto::codegen::Service for Self_Server<T> {
+    impl<T: self::Self_> ::trirpc_proto::codegen::Service for Self_Server<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[];
             static DESCRIPTOR: ::trirpc_proto::codegen::ServiceDescriptor = ::trirpc_proto::codegen::ServiceDescriptor::new(
@@ -1070,11 +1408,110 @@ pub mod self_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::trirpc_proto::codegen::Arc<Self>,
+            self: ::std::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
+                _ => call.unimplemented(),
+            }
+        }
+    }
+}
+/// Methods of `hygiene.v1.T_`.
+#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod t_method {
+    pub static T: ::trirpc_proto::codegen::Method<super::C, super::C> = ::trirpc_proto::codegen::Method::new(
+        "/hygiene.v1.T_/T",
+        ::trirpc_proto::codegen::CallKind::Unary,
+        false,
+        ::trirpc_proto::codegen::Prost::codecs(),
+    );
+}
+/// Client of `hygiene.v1.T_`.
+#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod t_client {
+    /// Its message is called C.
+    #[derive(::core::clone::Clone, ::core::fmt::Debug)]
+    pub struct TClient<C = ::trirpc_proto::codegen::Channel> {
+        invoke: C,
+    }
+    impl<C: ::trirpc_proto::codegen::Invoke> TClient<C> {
+        /// A client whose calls go through `invoke`, mostly a channel. Clones are cheap and share it.
+        pub fn new(invoke: C) -> Self {
+            Self { invoke }
+        }
+        pub fn t(
+            &self,
+            request: super::C,
+        ) -> ::trirpc_proto::codegen::UnaryCall<C, super::C, super::C> {
+            ::trirpc_proto::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::t_method::T,
+                request,
+            )
+        }
+    }
+}
+/// Service trait and server of `hygiene.v1.T_`.
+#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod t_server {
+    /// Full name of the service.
+    pub const SERVICE_NAME: &str = "hygiene.v1.T_";
+    /// Its message is called C.
+    pub trait T: ::trirpc_proto::codegen::MaybeSend + ::trirpc_proto::codegen::MaybeSync + 'static {
+        fn t(
+            &self,
+            cx: &mut ::trirpc_proto::codegen::Context,
+            request: super::C,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::C, ::trirpc_proto::codegen::Status>,
+        > + ::trirpc_proto::codegen::MaybeSend;
+    }
+    /// Serves an implementation of [`T`](trait@T).
+    #[derive(::core::fmt::Debug)]
+    pub struct TServer<T> {
+        service: T,
+    }
+    impl<T: self::T> TServer<T> {
+        /// A server to be added to a router.
+        pub fn new(service: T) -> Self {
+            Self { service }
+        }
+    }
+    impl<T: self::T> ::trirpc_proto::codegen::Service for TServer<T> {
+        fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
+            static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
+                &super::t_method::T.spec,
+            ];
+            static DESCRIPTOR: ::trirpc_proto::codegen::ServiceDescriptor = ::trirpc_proto::codegen::ServiceDescriptor::new(
+                SERVICE_NAME,
+                METHODS,
+            );
+            &DESCRIPTOR
+        }
+        fn call(
+            self: ::std::sync::Arc<Self>,
+            method: usize,
+            call: ::trirpc_proto::codegen::IncomingCall,
+        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+            match method {
+                0usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::t_method::T)
+                            .await
+                        {
+                            let result = <T as self::T>::t(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::t_method::T, result);
+                        }
+                    })
+                }
                 _ => call.unimplemented(),
             }
         }
@@ -1131,17 +1568,18 @@ pub mod result_server {
             >,
         > + ::trirpc_proto::codegen::MaybeSend;
     }
+    /// Serves an implementation of [`Result`](trait@Result).
     #[derive(::core::fmt::Debug)]
     pub struct ResultServer<T> {
         service: T,
     }
-    impl<T: Result> ResultServer<T> {
-        /// Makes `service` fit for a router.
+    impl<T: self::Result> ResultServer<T> {
+        /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: Result> ::trirpc_proto::codegen::Service for ResultServer<T> {
+    impl<T: self::Result> ::trirpc_proto::codegen::Service for ResultServer<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
                 &super::result_method::GET.spec,
@@ -1153,12 +1591,27 @@ pub mod result_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::trirpc_proto::codegen::Arc<Self>,
+            self: ::std::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
-                0usize => call.unimplemented(),
+                0usize => {
+                    ::std::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::result_method::GET)
+                            .await
+                        {
+                            let result = <T as self::Result>::get(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::result_method::GET, result);
+                        }
+                    })
+                }
                 _ => call.unimplemented(),
             }
         }
