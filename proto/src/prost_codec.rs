@@ -11,6 +11,10 @@ use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
 /// A message is encoded in place, into the buffer that goes to the transport, and decoded from the chunks
 /// in which it arrived. A field of type [`bytes::Bytes`] of 1 KiB or more that lies in one chunk is a slice of
 /// it, not a copy; it keeps the chunk's memory for as long as it lives.
+///
+/// A decoded message takes memory in proportion to its encoded length, which `max_recv_message` limits: an
+/// empty element of a repeated field is two bytes on the wire and one value of its type in memory. Nesting is
+/// refused beyond 100 levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prost;
 

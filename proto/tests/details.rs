@@ -1,6 +1,7 @@
 //! Details of a status: what other implementations read, and what they send.
 
 use bytes::Bytes;
+use prost::Message;
 use prost_types::{Any, Duration};
 use trirpc_core::call::{Code, Status};
 use trirpc_proto::StatusDetails;
@@ -20,6 +21,7 @@ fn details_come_back_by_type_in_any_number() {
     assert_eq!(status.detail::<ErrorInfo>(), Ok(None));
     let whole = status.rpc_status().expect("it decodes").expect("it is there");
     assert_eq!((whole.code, whole.message.as_str(), whole.details.len()), (14, "later", 2));
+    assert_eq!(status.details().len(), whole.encoded_len(), "nothing is in the header twice");
 }
 
 /// The bytes are those of any other Protobuf implementation, written out by hand.
