@@ -78,7 +78,7 @@ pub mod quota_failure {
     #[derive(Clone, PartialEq, Eq, Hash, crate::codegen::prost::Message)]
     #[prost(prost_path = "crate::codegen::prost")]
     pub struct Violation {
-        /// Whose quota: "clientip:<address>" or "project:<id>".
+        /// Whose quota: "clientip:192.0.2.1" or "project:shop".
         #[prost(string, tag = "1")]
         pub subject: crate::codegen::prost::alloc::string::String,
         #[prost(string, tag = "2")]
