@@ -1,1 +1,48 @@
-//! Placeholder of the first commit.
+//! HTTP/2 (RFC 9113) without push and without the deprecated priority tree, for clients and servers.
+//!
+//! The engine is private: [`Connection`](crate::Connection) drives it. Public is [`frame`], the layout of
+//! frames, for embedders, traces and fuzzing.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `frame` | layout of frames |
+//! | `settings` | both sides' SETTINGS |
+//! | `flow` | windows |
+//! | `stream` | one stream: state, what it still sends, what it may receive |
+//! | `store` | all streams: slots, ids, closed ids |
+//! | `sched` | whose turn it is to send |
+//! | `reserve` | windows raised for large messages |
+//! | `validate` | field lists to heads |
+//! | `abuse` | budgets |
+//! | `ping` | keepalive and the round trip of a drain |
+//! | `recv`, `send`, `connection` | input, output, and the rest of [`Http2`](connection) |
+
+pub mod frame;
+
+mod abuse;
+mod connection;
+mod flow;
+mod ping;
+mod recv;
+mod reserve;
+mod sched;
+mod send;
+mod settings;
+mod store;
+mod stream;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use connection::{Http2, Incoming};
+pub(crate) use store::StreamKey;
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Opens streams, with odd ids.
+    Client,
+    /// Answers them.
+    Server,
+}

@@ -1,0 +1,668 @@
+//! One HTTP/2 connection: its parts, the commands on it, and how it ends.
+//!
+//! Input is in `recv`, output in `send`. Both work on this struct; what decides anything by itself is a
+//! part with a file of its own.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::buf::Arena;
+use crate::config::Config;
+use crate::error::{ConnectionError, ErrorCode, GoAway, OpenError, PeerMisbehaved, Timeout, TransportError};
+use crate::hpack;
+use crate::http::{Headers, Method, RequestHead, ResponseHead};
+use crate::http2::Side;
+use crate::http2::abuse::Abuse;
+use crate::http2::flow::{RecvWindow, SendWindow};
+use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
+use crate::http2::ping::{self, KeepAlive, Probe};
+use crate::http2::recv::Parser;
+use crate::http2::reserve::{Outcome, Reservations};
+use crate::http2::sched::Scheduler;
+use crate::http2::send::Handed;
+use crate::http2::settings::{LocalSettings, PeerSettings};
+use crate::http2::store::{Store, StreamKey};
+use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
+use crate::time::{DeadlineQueue, Instant, TimerTable};
+
+/// Ids past this are left for what is in flight: the connection drains and another one takes over.
+pub(super) const LAST_COMFORTABLE_ID: u32 = MAX_WINDOW / 4 * 3;
+
+/// What the engine has to say to the owner of the calls.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Incoming {
+    /// Server: a request, checked, its stream counted.
+    Request { stream: StreamKey, head: RequestHead, end: bool },
+    /// Client: the final response head.
+    Response { stream: StreamKey, call: u32, head: ResponseHead, end: bool },
+    /// A piece of body, as it arrived. The stream's credit waits for [`Http2::consumed`].
+    Data { stream: StreamKey, call: u32, data: Bytes, end: bool },
+    /// Trailers, which end the peer's half.
+    Trailers { stream: StreamKey, call: u32, headers: Headers },
+    /// The stream is gone: the peer reset it or never processed it (`by_peer`), or we did, because of a
+    /// fault of the peer's or for lack of progress. `code` is what is or would be in the RST_STREAM.
+    Reset { stream: StreamKey, call: u32, code: ErrorCode, by_peer: bool },
+    /// The send buffer was full and is down to the low-water mark.
+    Writable { stream: StreamKey, call: u32 },
+    /// The peer's first SETTINGS arrived.
+    Connected,
+    /// After [`OpenError::NoCapacity`]: a stream may be opened.
+    Capacity,
+    /// The peer sent GOAWAY. On a client each stream it did not process gets a `Reset` with
+    /// REFUSED_STREAM.
+    GoAway,
+    /// The connection is over; nothing follows.
+    Closed(ConnectionError),
+}
+
+/// How far a graceful end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drain {
+    No,
+    /// Server: said that it will go away, and waits one round trip for requests already under way.
+    RoundTrip,
+    /// Waits for the last stream.
+    Streams,
+}
+
+/// The engine.
+pub(crate) struct Http2 {
+    pub(super) side: Side,
+    pub(super) config: Arc<Config>,
+    /// The latest instant seen.
+    pub(super) now: Instant,
+
+    pub(super) parser: Parser,
+    /// Octets that were left in the receive window.
+    pub(super) unread: usize,
+    pub(super) decoder: hpack::Decoder,
+    pub(super) encoder: hpack::Encoder,
+    pub(super) local: LocalSettings,
+    pub(super) peer: PeerSettings,
+    pub(super) send_window: SendWindow,
+    pub(super) recv_window: RecvWindow,
+
+    pub(super) streams: Store,
+    pub(super) sched: Scheduler,
+    pub(super) reservations: Reservations,
+    /// Streams whose window update is due.
+    pub(super) updates: Vec<StreamKey>,
+
+    pub(super) arena: Arena,
+    pub(super) handed: Handed,
+
+    pub(super) abuse: Abuse,
+    pub(super) keepalive: KeepAlive,
+    pub(super) timers: TimerTable,
+    pub(super) stalls: DeadlineQueue<StreamKey>,
+    pub(super) events: VecDeque<Incoming>,
+
+    /// Client: the id of the next stream.
+    pub(super) next_id: u32,
+    /// Client: streams that hold one of the peer's slots, on the wire or about to be.
+    pub(super) active: usize,
+    /// Client: those of them whose HEADERS is not committed.
+    pub(super) uncommitted: usize,
+    /// `open` was refused for lack of capacity.
+    capacity_wanted: bool,
+    /// Server: the highest id the client has used.
+    pub(super) max_peer_id: u32,
+    /// Are there streams? Decides between the idle timer and keepalive.
+    busy: bool,
+
+    pub(super) drain: Drain,
+    drain_reason: ConnectionError,
+    drain_deadline: Option<Instant>,
+    pub(super) goaway_sent: Option<(u32, ErrorCode)>,
+    /// Last stream id of the peer's latest GOAWAY.
+    pub(super) peer_goaway_last: Option<u32>,
+    pub(super) terminal: Option<ConnectionError>,
+    closed_reported: bool,
+}
+
+impl Http2 {
+    /// A connection whose preface is already queued: a client's first request can leave in the same write.
+    pub(crate) fn new(side: Side, config: Arc<Config>, now: Instant) -> Self {
+        let local = LocalSettings::new(side, &config);
+        let mut engine = Self {
+            side,
+            now,
+            parser: Parser::new(side),
+            unread: 0,
+            decoder: hpack::Decoder::new(LocalSettings::initial_header_table_size()),
+            encoder: hpack::Encoder::new(config.header_table),
+            local,
+            peer: PeerSettings::new(),
+            send_window: SendWindow::new(DEFAULT_WINDOW),
+            recv_window: RecvWindow::new(DEFAULT_WINDOW),
+            streams: Store::new(config.max_closed_streams),
+            sched: Scheduler::default(),
+            reservations: Reservations::new(side, config.max_reserved),
+            updates: Vec::new(),
+            arena: Arena::new(config.transmit_target, config.copy_below),
+            handed: Handed::default(),
+            abuse: Abuse::new(&config, now),
+            keepalive: KeepAlive::new(&config, now),
+            timers: TimerTable::default(),
+            stalls: DeadlineQueue::new(),
+            events: VecDeque::new(),
+            next_id: 1,
+            active: 0,
+            uncommitted: 0,
+            capacity_wanted: false,
+            max_peer_id: 0,
+            busy: false,
+            drain: Drain::No,
+            drain_reason: ConnectionError::Shutdown,
+            drain_deadline: None,
+            goaway_sent: None,
+            peer_goaway_last: None,
+            terminal: None,
+            closed_reported: false,
+            config,
+        };
+        engine.greet();
+        engine.arm(Timeout::Handshake, engine.config.handshake_timeout);
+        engine.arm(Timeout::Idle, engine.config.idle_timeout);
+        engine
+    }
+
+    fn greet(&mut self) {
+        if self.side == Side::Client {
+            self.arena.put(frame::PREFACE);
+        }
+        let entries = self.local.entries();
+        let len = frame::HEADER_LEN + entries.len() * frame::SETTING_LEN;
+        frame::settings(self.arena.reserve(len), &entries);
+        // The connection's window starts at 65,535 octets whatever SETTINGS say (§6.9.2).
+        match self.config.initial_connection_window.min(MAX_WINDOW).checked_sub(DEFAULT_WINDOW) {
+            Some(0) => {}
+            Some(more) => self.recv_window.raise(more),
+            None => self.recv_window.lower(DEFAULT_WINDOW - self.config.initial_connection_window),
+        }
+        self.emit_control();
+    }
+
+    // ---- commands of the calls -------------------------------------------------------------------
+
+    /// Client: queues a request. It gets its id, and its header block is encoded, when its turn to be sent
+    /// comes; until then it can be cancelled without a trace.
+    pub(crate) fn open(&mut self, head: RequestHead, call: u32) -> Result<StreamKey, OpenError> {
+        debug_assert_eq!(self.side, Side::Client);
+        if self.terminal.is_some() {
+            return Err(OpenError::Closed);
+        }
+        if self.next_id > LAST_COMFORTABLE_ID && self.drain == Drain::No {
+            self.shutdown(self.now);
+        }
+        if self.drain != Drain::No {
+            return Err(OpenError::GoingAway);
+        }
+        let (size, limit) = (head.list_size(), self.send_header_limit());
+        if size > limit {
+            return Err(OpenError::TooLarge { size, limit });
+        }
+        if !self.can_open() {
+            self.capacity_wanted = true;
+            return Err(OpenError::NoCapacity);
+        }
+        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
+        stream.call = call;
+        stream.is_head = head.method == Method::Head;
+        stream.head = Some(Head::Request(Box::new(head)));
+        let key = self.streams.insert(stream);
+        if let Some(stream) = self.streams.get_mut(key) {
+            self.sched.wait_for_slot(key, stream);
+        }
+        self.admit_pending();
+        self.note_busy();
+        Ok(key)
+    }
+
+    /// Client: would [`open`](Self::open) find room?
+    pub(crate) fn can_open(&self) -> bool {
+        let waits = self.sched.pending();
+        self.drain == Drain::No && ((waits == 0 && self.has_slot()) || waits < self.config.max_pending)
+    }
+
+    /// Largest field list that may be sent: ours and the peer's limit.
+    pub(crate) fn send_header_limit(&self) -> usize {
+        self.config.max_send_header_list.min(self.peer.max_header_list) as usize
+    }
+
+    /// Server: names the call that answers a request.
+    pub(crate) fn bind(&mut self, key: StreamKey, call: u32) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.call = call;
+        }
+    }
+
+    /// Server: queues the response head; `end` makes it the whole response.
+    pub(crate) fn send_head(&mut self, key: StreamKey, head: ResponseHead, end: bool) {
+        let limit = self.send_header_limit();
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.state.local() != Some(Phase::Head) || stream.head.is_some() || stream.is_finished() {
+            return;
+        }
+        if head.list_size() > limit {
+            return self.give_up(key, ErrorCode::INTERNAL_ERROR);
+        }
+        stream.head = Some(Head::Response(Box::new(head)));
+        if end {
+            stream.end = End::OnHead;
+        }
+        self.sched.enqueue(key, stream);
+    }
+
+    /// Queues octets of the body. `prefix` leaves in the same frame as the payload where both fit.
+    pub(crate) fn send_data(&mut self, key: StreamKey, prefix: Option<[u8; 5]>, payload: Bytes) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.is_finished() || (stream.state.local().is_none() && stream.state != StreamState::Idle) {
+            return;
+        }
+        stream.rope.push(prefix, payload);
+        if stream.rope.len() >= self.config.send_buffer {
+            stream.was_full = true;
+        }
+        self.sched.enqueue(key, stream);
+    }
+
+    /// Octets queued and not yet cut into frames. At `send_buffer` and above the stream is full;
+    /// [`Incoming::Writable`] follows when half of that is left.
+    pub(crate) fn send_buffered(&self, key: StreamKey) -> usize {
+        self.streams.get(key).map_or(0, |stream| stream.rope.len())
+    }
+
+    /// Ends our half: with END_STREAM on the last DATA (an empty one if nothing is left to send), or with
+    /// trailers.
+    pub(crate) fn finish(&mut self, key: StreamKey, trailers: Option<Headers>) {
+        let limit = self.send_header_limit();
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.is_finished() || stream.state.is_closed() {
+            return;
+        }
+        stream.end = match trailers {
+            Some(trailers) if trailers.list_size() > limit => return self.give_up(key, ErrorCode::INTERNAL_ERROR),
+            Some(trailers) => End::Trailers(trailers),
+            None => End::OnData,
+        };
+        self.sched.enqueue(key, stream);
+    }
+
+    /// Ends the stream in both directions. A stream that is not on the wire yet leaves no trace there; one
+    /// that is closed already is left alone.
+    pub(crate) fn reset(&mut self, key: StreamKey, code: ErrorCode) {
+        let Some(stream) = self.streams.get(key) else { return };
+        let (state, id) = (stream.state, stream.id);
+        if state.is_closed() || self.terminal.is_some() {
+            return;
+        }
+        if state.is_on_wire() {
+            self.write_rst(id, code);
+        }
+        self.close(key, Closed::WeReset);
+    }
+
+    /// The application took `n` octets of what [`Incoming::Data`] brought.
+    pub(crate) fn consumed(&mut self, key: StreamKey, n: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        self.reservations.consumed(stream, n);
+        self.note_update(key);
+        self.admit_reservations();
+    }
+
+    /// The call misses `n` octets of the message it waits for: see [`reserve`](super::reserve).
+    pub(crate) fn need(&mut self, key: StreamKey, n: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.released || stream.state.remote().is_none() {
+            return;
+        }
+        match self.reservations.need(key, stream, n) {
+            Outcome::Noted => {
+                self.note_update(key);
+                self.admit_reservations();
+            }
+            Outcome::Impossible => self.give_up(key, ErrorCode::ENHANCE_YOUR_CALM),
+        }
+    }
+
+    /// The call's owner is gone: nothing is reported any more. What a server has finished is still sent;
+    /// anything else that is open is reset.
+    pub(crate) fn release(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.released = true;
+        if stream.state.is_closed() || self.terminal.is_some() {
+            self.free(key);
+            return;
+        }
+        match (self.side, stream.is_finished(), stream.state.local()) {
+            // The whole response is out and the request is not: nobody will read the rest.
+            (Side::Server, true, None) => self.reset(key, ErrorCode::NO_ERROR),
+            (Side::Server, true, Some(_)) => {}
+            _ => self.reset(key, ErrorCode::CANCEL),
+        }
+    }
+
+    /// Was anything of the stream committed to the output? If not, the peer cannot have seen it.
+    pub(crate) fn was_written(&self, key: StreamKey) -> bool {
+        self.streams.get(key).is_none_or(|stream| stream.id != 0)
+    }
+
+    // ---- the end of the connection ---------------------------------------------------------------
+
+    /// Begins a graceful end: no new streams, those that are open go on.
+    ///
+    /// A server first says GOAWAY with the highest possible id and probes with a PING, so that requests
+    /// under way are still served; after the answer it names the last stream it accepted (§6.8).
+    pub(crate) fn shutdown(&mut self, now: Instant) {
+        self.tick(now);
+        if self.terminal.is_some() || self.drain != Drain::No {
+            return;
+        }
+        self.drain_deadline = self.config.drain_timeout.map(|timeout| self.now + timeout);
+        self.timers.clear(Timeout::Idle);
+        match self.side {
+            Side::Client => self.drain_streams(),
+            Side::Server => {
+                self.drain = Drain::RoundTrip;
+                self.write_goaway(MAX_WINDOW, ErrorCode::NO_ERROR, b"");
+                self.write_ping(ping::DRAIN, false);
+                let until = self.now + ping::DRAIN_ROUND_TRIP;
+                self.timers.set(Timeout::Drain, self.drain_deadline.map_or(until, |deadline| deadline.min(until)));
+            }
+        }
+    }
+
+    /// The second step of a graceful end.
+    pub(super) fn drain_streams(&mut self) {
+        self.drain = Drain::Streams;
+        if self.side == Side::Server {
+            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, b"");
+        }
+        match self.drain_deadline {
+            Some(deadline) => self.timers.set(Timeout::Drain, deadline),
+            None => self.timers.clear(Timeout::Drain),
+        }
+    }
+
+    /// The peer goes away: the connection ends with its last stream.
+    pub(super) fn drain_by_peer(&mut self, go_away: GoAway) {
+        self.drain_reason = ConnectionError::PeerClosed(go_away);
+        if self.drain == Drain::No {
+            self.drain = Drain::Streams;
+        }
+    }
+
+    /// Ends the connection at once, telling the peer `code`.
+    pub(crate) fn abort(&mut self, code: ErrorCode, now: Instant) {
+        self.tick(now);
+        self.fail(ConnectionError::Aborted(code), code, "");
+    }
+
+    pub(crate) fn handle_eof(&mut self, now: Instant) {
+        self.tick(now);
+        let error = match (&self.drain_reason, self.drain) {
+            (ConnectionError::PeerClosed(_), _) => self.drain_reason.clone(),
+            (reason, Drain::RoundTrip | Drain::Streams) if !self.busy => reason.clone(),
+            _ => ConnectionError::Transport(TransportError::Eof),
+        };
+        self.end(error);
+    }
+
+    pub(crate) fn handle_transport_error(&mut self, error: TransportError, now: Instant) {
+        self.tick(now);
+        self.end(ConnectionError::Transport(error));
+        self.arena = Arena::new(0, 0);
+    }
+
+    /// Fires what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.tick(now);
+        while let Some(timer) = self.timers.pop_expired(self.now) {
+            match timer {
+                Timeout::WriteStall => self.handed.suspect_stall(),
+                Timeout::KeepAlive => self.probe(),
+                Timeout::Drain if self.drain == Drain::RoundTrip => self.drain_streams(),
+                Timeout::Drain => self.time_out(timer, ErrorCode::NO_ERROR),
+                Timeout::Idle => {
+                    self.drain_reason = ConnectionError::Timeout(Timeout::Idle);
+                    self.shutdown(self.now);
+                }
+                Timeout::HeaderBlock => self.time_out(timer, ErrorCode::ENHANCE_YOUR_CALM),
+                Timeout::Handshake | Timeout::Settings => self.time_out(timer, ErrorCode::SETTINGS_TIMEOUT),
+            }
+        }
+        self.end_stalled_streams();
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) should be called; may be early, never late.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let timer = self.timers.next().map(|(at, _)| at);
+        timer.into_iter().chain(self.stalls.next()).min()
+    }
+
+    fn time_out(&mut self, timer: Timeout, code: ErrorCode) {
+        let text = match timer {
+            Timeout::Handshake => "no SETTINGS in time",
+            Timeout::Settings => "SETTINGS not acknowledged in time",
+            Timeout::HeaderBlock => "header block not completed in time",
+            Timeout::KeepAlive => "PING not answered in time",
+            _ => "",
+        };
+        self.fail(ConnectionError::Timeout(timer), code, text);
+    }
+
+    fn probe(&mut self) {
+        match self.keepalive.on_timer(self.now) {
+            None => {}
+            Some(Probe::Wait(at)) => self.timers.set(Timeout::KeepAlive, at),
+            Some(Probe::Ping(payload, at)) => {
+                self.write_ping(payload, false);
+                if let Some(at) = at {
+                    self.timers.set(Timeout::KeepAlive, at);
+                }
+            }
+            Some(Probe::Dead) => self.time_out(Timeout::KeepAlive, ErrorCode::NO_ERROR),
+        }
+    }
+
+    fn end_stalled_streams(&mut self) {
+        let Some(timeout) = self.config.send_stall_timeout else { return };
+        while let Some(key) = self.stalls.pop_expired(self.now) {
+            let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.stall_watched) else { continue };
+            stream.stall_watched = false;
+            match stream.stalled_since.map(|since| since + timeout) {
+                None => {}
+                Some(due) if due > self.now => {
+                    stream.stall_watched = true;
+                    self.stalls.insert(due, key);
+                }
+                Some(_) => self.give_up(key, ErrorCode::CANCEL),
+            }
+        }
+    }
+
+    /// The peer broke a rule of the connection.
+    pub(super) fn misbehaved(&mut self, fault: PeerMisbehaved) {
+        self.fail(ConnectionError::Misbehaved(fault), fault.code, fault.detail);
+    }
+
+    /// GOAWAY, and the end. Only what is in the arena goes out any more.
+    pub(super) fn fail(&mut self, error: ConnectionError, code: ErrorCode, debug: &str) {
+        if self.terminal.is_none() {
+            self.write_goaway(self.max_peer_id, code, debug.as_bytes());
+            self.end(error);
+        }
+    }
+
+    /// Nothing is read, queued or timed any more.
+    pub(super) fn end(&mut self, error: ConnectionError) {
+        if self.terminal.is_none() {
+            self.terminal = Some(error);
+            self.timers.clear_all();
+            self.stalls.clear();
+            self.parser = Parser::new(self.side);
+        }
+    }
+
+    /// Ends a drain whose last stream is gone.
+    fn end_drain(&mut self) {
+        if self.drain == Drain::Streams && !self.busy && self.terminal.is_none() {
+            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, b"");
+            let reason = mem::replace(&mut self.drain_reason, ConnectionError::Shutdown);
+            self.end(reason);
+        }
+    }
+
+    // ---- getters ---------------------------------------------------------------------------------
+
+    /// Is a graceful end under way?
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain != Drain::No
+    }
+
+    /// Is the connection over and its output handed out?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.terminal.is_some() && self.arena.is_empty()
+    }
+
+    /// What the engine has to say, input apart.
+    pub(crate) fn next_pending(&mut self, now: Instant) -> Option<Incoming> {
+        self.tick(now);
+        while let Some(event) = self.events.pop_front() {
+            let stream = match &event {
+                Incoming::Reset { stream, .. } | Incoming::Writable { stream, .. } => Some(*stream),
+                _ => None,
+            };
+            // The owner may have let go of the stream since.
+            if stream.is_none_or(|key| self.streams.get(key).is_some_and(|stream| !stream.released)) {
+                return Some(event);
+            }
+        }
+        self.end_drain();
+        if self.capacity_wanted && self.can_open() && self.terminal.is_none() {
+            self.capacity_wanted = false;
+            return Some(Incoming::Capacity);
+        }
+        if self.closed_reported {
+            return None;
+        }
+        let error = self.terminal.clone()?;
+        self.closed_reported = true;
+        Some(Incoming::Closed(error))
+    }
+
+    // ---- streams ---------------------------------------------------------------------------------
+
+    /// Does the peer allow another stream, and is the queue of unsent heads short enough?
+    fn has_slot(&self) -> bool {
+        self.active < self.peer.max_concurrent_streams() as usize && self.uncommitted < self.config.max_pending.max(1)
+    }
+
+    /// Gives slots to the calls that have waited longest.
+    pub(super) fn admit_pending(&mut self) {
+        while self.has_slot() {
+            let Some(key) = self.sched.next_pending(&mut self.streams) else { return };
+            let Some(stream) = self.streams.get_mut(key) else { continue };
+            self.active += 1;
+            self.uncommitted += 1;
+            self.sched.enqueue(key, stream);
+        }
+    }
+
+    /// Ends a stream for a reason of ours, and says so to its owner.
+    pub(super) fn give_up(&mut self, key: StreamKey, code: ErrorCode) {
+        self.reset(key, code);
+        self.report_reset(key, code, false);
+    }
+
+    pub(super) fn report_reset(&mut self, key: StreamKey, code: ErrorCode, by_peer: bool) {
+        if let Some(stream) = self.streams.get(key) {
+            self.events.push_back(Incoming::Reset { stream: key, call: stream.call, code, by_peer });
+        }
+    }
+
+    /// The stream is closed, or leaves the queue it waits in: everything it held is given back.
+    pub(super) fn close(&mut self, key: StreamKey, how: Closed) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let (id, was_pending, was_idle) =
+            (stream.id, stream.queued == Queued::Pending, stream.state == StreamState::Idle);
+        stream.state = StreamState::Closed(how);
+        stream.discard_output();
+        self.sched.remove(key, stream);
+        self.reservations.forget(key, stream);
+        let watched = mem::take(&mut stream.stall_watched);
+        let released = stream.released;
+        if watched {
+            let streams = &self.streams;
+            self.stalls.note_dead(|key| streams.get(key).is_some_and(|stream| stream.stall_watched));
+        }
+        if id != 0 {
+            self.streams.close_id(id, how);
+        }
+        if self.side == Side::Client && !was_pending {
+            self.active -= 1;
+            self.uncommitted -= usize::from(was_idle);
+            self.admit_pending();
+        }
+        if released {
+            self.free(key);
+        }
+        self.admit_reservations();
+        self.note_busy();
+    }
+
+    fn free(&mut self, key: StreamKey) {
+        self.streams.remove(key);
+    }
+
+    /// Streams began or ended: the idle timer and keepalive take turns.
+    pub(super) fn note_busy(&mut self) {
+        let busy = self.streams.on_wire() > 0 || self.uncommitted > 0 || self.sched.pending() > 0;
+        if busy == self.busy || self.terminal.is_some() {
+            return;
+        }
+        self.busy = busy;
+        if busy {
+            self.timers.clear(Timeout::Idle);
+            if let Some(at) = self.keepalive.start(self.now) {
+                self.timers.set(Timeout::KeepAlive, at);
+            }
+        } else {
+            self.timers.clear(Timeout::KeepAlive);
+            if self.drain == Drain::No {
+                self.arm(Timeout::Idle, self.config.idle_timeout);
+            }
+        }
+    }
+
+    /// Notes a stream whose window update is due, for the next output.
+    pub(super) fn note_update(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.recv_window.is_due() && !stream.update_noted && stream.state.remote().is_some() {
+            stream.update_noted = true;
+            self.updates.push(key);
+        }
+    }
+
+    pub(super) fn admit_reservations(&mut self) {
+        while let Some(key) = self.reservations.admit(&mut self.streams) {
+            self.note_update(key);
+        }
+    }
+
+    pub(super) fn arm(&mut self, timer: Timeout, after: Option<core::time::Duration>) {
+        if let Some(after) = after {
+            self.timers.set(timer, self.now + after);
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+}

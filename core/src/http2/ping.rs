@@ -1,0 +1,67 @@
+//! PING (RFC 9113 §6.7): keepalive, and the round trip in the middle of a graceful shutdown.
+
+use core::time::Duration;
+
+use crate::config::Config;
+use crate::time::Instant;
+
+/// Payload of keepalive PINGs.
+const KEEPALIVE: [u8; 8] = *b"trialive";
+/// Payload of the PING between the two GOAWAYs of a server's graceful shutdown.
+pub(crate) const DRAIN: [u8; 8] = *b"tridrain";
+/// How long that PING may take.
+pub(crate) const DRAIN_ROUND_TRIP: Duration = Duration::from_secs(5);
+
+/// Probes a silent peer while streams are open.
+///
+/// Anything the peer sends counts as a sign of life, so a busy connection never pings: gRPC servers close
+/// connections that do. At most one PING is outstanding.
+#[derive(Debug)]
+pub(crate) struct KeepAlive {
+    interval: Option<Duration>,
+    timeout: Option<Duration>,
+    last_read: Instant,
+    probed_at: Option<Instant>,
+}
+
+/// What to do when the keepalive timer fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// The peer was heard of: look again at this instant.
+    Wait(Instant),
+    /// Send a PING with this payload and look again at this instant, if ever.
+    Ping([u8; 8], Option<Instant>),
+    /// The peer is gone.
+    Dead,
+}
+
+impl KeepAlive {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        Self { interval: config.keepalive_interval, timeout: config.keepalive_timeout, last_read: now, probed_at: None }
+    }
+
+    /// Octets arrived.
+    pub(crate) fn on_read(&mut self, now: Instant) {
+        self.last_read = now;
+        self.probed_at = None;
+    }
+
+    /// When the timer is to fire from `now` on, if keepalive is on.
+    pub(crate) fn start(&mut self, now: Instant) -> Option<Instant> {
+        self.probed_at = None;
+        self.interval.map(|interval| now + interval)
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Instant) -> Option<Probe> {
+        let interval = self.interval?;
+        if self.probed_at.is_some() {
+            return Some(Probe::Dead);
+        }
+        let due = self.last_read + interval;
+        if due > now {
+            return Some(Probe::Wait(due));
+        }
+        self.probed_at = Some(now);
+        Some(Probe::Ping(KEEPALIVE, self.timeout.map(|timeout| now + timeout)))
+    }
+}

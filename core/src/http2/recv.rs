@@ -1,0 +1,755 @@
+//! Input: a pull parser over the receive window.
+//!
+//! [`Http2::next`] consumes octets until there is something to say. It gives the same answers for any
+//! split of the same octets: fixed payloads and the first octets of DATA and HEADERS are read once they are
+//! whole, DATA is handed on piece by piece, and a header block is decoded where it lies if it is whole, else
+//! gathered in one scratch. Flow control is charged for a whole frame when its header is read.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::buf::RecvBuf;
+use crate::error::{ErrorCode, GoAway, PeerMisbehaved, Timeout};
+use crate::hpack::ListLimits;
+use crate::http::{Headers, ResponseHead};
+use crate::http2::Side;
+use crate::http2::connection::{Drain, Http2, Incoming, LAST_COMFORTABLE_ID};
+use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind, Layout};
+use crate::http2::ping;
+use crate::http2::settings::Changes;
+use crate::http2::store::{PastId, StreamKey};
+use crate::http2::stream::{Closed, Phase, Stream, StreamState};
+use crate::http2::validate::{FieldList, ListKind, Malformed};
+use crate::time::Instant;
+
+/// Octets of a GOAWAY's debug data that are kept.
+const KEPT_DEBUG: usize = 256;
+/// DATA frames from this size on, and those with END_STREAM, count as useful work.
+const USEFUL_DATA: usize = 256;
+
+/// Where the parser is.
+#[derive(Debug)]
+pub(super) struct Parser {
+    state: State,
+    /// The header block that is being received: only its CONTINUATION may follow.
+    block: Option<Block>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Server: so many octets of the client's preface were seen.
+    Preface(usize),
+    /// At a frame header.
+    Header,
+    /// In the data of a DATA frame.
+    Data(Data),
+    /// In a fragment of the header block.
+    Fragment { left: usize, padding: usize, last: bool },
+    /// In octets that mean nothing to us.
+    Skip(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Data {
+    /// `None`: nobody wants it.
+    stream: Option<StreamKey>,
+    left: usize,
+    padding: usize,
+    end: bool,
+}
+
+#[derive(Debug)]
+struct Block {
+    id: u32,
+    purpose: Purpose,
+    end_stream: bool,
+    /// The deprecated priority fields name the stream itself.
+    depends_on_itself: bool,
+    continuations: usize,
+    /// Octets of fragments announced so far.
+    announced: usize,
+    /// Fragments that were not decoded where they lay.
+    scratch: Vec<u8>,
+}
+
+/// What a header block is for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// Server: a new stream.
+    Request,
+    /// A live stream: its response, or trailers.
+    Message(StreamKey),
+    /// Only the HPACK tables.
+    Nothing,
+    /// Only the HPACK tables; then the stream, which the peer has reset, is reset once from our side.
+    Late,
+}
+
+enum Step {
+    Event(Incoming),
+    Progress,
+    /// More octets are needed.
+    Starved,
+}
+
+/// A stream id as the peer may mean it.
+enum Located {
+    Live(StreamKey),
+    Past(PastId),
+    /// Above the last id of our GOAWAY: to be dropped without a word.
+    Ignored,
+    /// Not used yet, or never to be used.
+    Idle,
+}
+
+type Checked<T> = Result<T, PeerMisbehaved>;
+
+impl Parser {
+    pub(super) fn new(side: Side) -> Self {
+        let state = match side {
+            Side::Client => State::Header,
+            Side::Server => State::Preface(0),
+        };
+        Self { state, block: None }
+    }
+}
+
+impl Http2 {
+    /// Consumes input until there is something to say; `None` when it is used up, or when it must wait
+    /// until control frames that we owe are written.
+    pub(crate) fn next(&mut self, input: &mut RecvBuf, now: Instant) -> Option<Incoming> {
+        self.tick(now);
+        if input.len() != self.unread {
+            self.keepalive.on_read(self.now);
+        }
+        let incoming = self.parse(input);
+        self.unread = input.len();
+        incoming
+    }
+
+    fn parse(&mut self, input: &mut RecvBuf) -> Option<Incoming> {
+        loop {
+            if self.terminal.is_some() {
+                input.skip(input.len());
+            }
+            let pending = self.next_pending(self.now);
+            if pending.is_some() {
+                return pending;
+            }
+            if !self.wants_read() {
+                return None;
+            }
+            match self.step(input) {
+                Ok(Step::Event(event)) => return Some(event),
+                Ok(Step::Progress) if !self.owes_far_too_much() => {}
+                Ok(Step::Progress) => self.misbehaved(calm("too many unsent control frames")),
+                Ok(Step::Starved) => return None,
+                Err(fault) => self.misbehaved(fault),
+            }
+        }
+    }
+
+    fn step(&mut self, input: &mut RecvBuf) -> Checked<Step> {
+        match self.parser.state {
+            State::Preface(seen) => self.preface(seen, input),
+            State::Header => self.frame(input),
+            State::Data(data) => Ok(self.data(data, input)),
+            State::Fragment { left, padding, last } => self.fragment(left, padding, last, input),
+            State::Skip(left) => {
+                let n = left.min(input.len());
+                input.skip(n);
+                self.parser.state = if n == left { State::Header } else { State::Skip(left - n) };
+                Ok(if n == left { Step::Progress } else { Step::Starved })
+            }
+        }
+    }
+
+    fn preface(&mut self, seen: usize, input: &mut RecvBuf) -> Checked<Step> {
+        let expected = frame::PREFACE.get(seen..).unwrap_or_default();
+        let n = expected.len().min(input.len());
+        if input.data().get(..n) != expected.get(..n) {
+            return Err(protocol("not an HTTP/2 preface"));
+        }
+        input.skip(n);
+        let seen = seen + n;
+        let whole = seen == frame::PREFACE.len();
+        self.parser.state = if whole { State::Header } else { State::Preface(seen) };
+        Ok(if whole { Step::Progress } else { Step::Starved })
+    }
+
+    // ---- frames ----------------------------------------------------------------------------------
+
+    fn frame(&mut self, input: &mut RecvBuf) -> Checked<Step> {
+        let Some(octets) = input.data().first_chunk::<HEADER_LEN>() else { return Ok(Step::Starved) };
+        let header = FrameHeader::decode(*octets);
+        if !self.peer.is_received() {
+            if octets.starts_with(b"HTTP/1.") {
+                return Err(protocol("the peer speaks HTTP/1, not HTTP/2"));
+            }
+            if header.kind != Kind::SETTINGS || header.has(frame::ACK) {
+                return Err(protocol("the first frame is not SETTINGS"));
+            }
+        }
+        match &self.parser.block {
+            Some(block) if header.kind != Kind::CONTINUATION || header.stream != block.id => {
+                return Err(protocol("header block interrupted"));
+            }
+            None if header.kind == Kind::CONTINUATION => return Err(protocol("CONTINUATION without a header block")),
+            _ => {}
+        }
+        header.check(self.local.max_frame_size())?;
+        let len = header.len as usize;
+        let payload = input.data().get(HEADER_LEN..).unwrap_or_default();
+        match header.kind {
+            Kind::DATA | Kind::HEADERS => {
+                let Some(prelude) = payload.get(..header.prelude_len()) else { return Ok(Step::Starved) };
+                let layout = Layout::decode(&header, prelude)?;
+                input.skip(HEADER_LEN + layout.prelude);
+                match header.kind {
+                    Kind::DATA => self.begin_data(header, layout)?,
+                    _ => self.begin_block(header, layout)?,
+                }
+            }
+            Kind::CONTINUATION => {
+                input.skip(HEADER_LEN);
+                self.continue_block(header)?;
+            }
+            Kind::PUSH_PROMISE => return Err(protocol("PUSH_PROMISE, which is switched off")),
+            Kind::SETTINGS => {
+                if len > self.config.max_settings_entries.saturating_mul(frame::SETTING_LEN) {
+                    return Err(calm("too many entries in SETTINGS"));
+                }
+                let Some(payload) = payload.get(..len) else { return Ok(Step::Starved) };
+                if header.has(frame::ACK) {
+                    input.skip(HEADER_LEN + len);
+                    self.settings_acknowledged()?;
+                } else {
+                    let changes = self.peer.apply(payload, self.side)?;
+                    input.skip(HEADER_LEN + len);
+                    self.settings(changes)?;
+                }
+            }
+            Kind::GOAWAY => {
+                let Some(kept) = payload.get(..len.min(8 + KEPT_DEBUG)) else { return Ok(Step::Starved) };
+                let Some((fixed, debug)) = kept.split_first_chunk::<8>() else { return Ok(Step::Starved) };
+                let ((last, code), debug, kept) =
+                    (frame::decode_goaway(*fixed), Bytes::copy_from_slice(debug), kept.len());
+                input.skip(HEADER_LEN + kept);
+                self.parser.state = State::Skip(len - kept);
+                self.go_away(last, GoAway { code, debug })?;
+            }
+            Kind::PING => {
+                let Some(octets) = payload.first_chunk::<8>().copied() else { return Ok(Step::Starved) };
+                input.skip(HEADER_LEN + len);
+                self.ping(octets, header.has(frame::ACK))?;
+            }
+            Kind::RST_STREAM => {
+                let Some(octets) = payload.first_chunk::<4>().copied() else { return Ok(Step::Starved) };
+                input.skip(HEADER_LEN + len);
+                self.rst_stream(header.stream, frame::decode_rst_stream(octets))?;
+            }
+            Kind::WINDOW_UPDATE => {
+                let Some(octets) = payload.first_chunk::<4>().copied() else { return Ok(Step::Starved) };
+                input.skip(HEADER_LEN + len);
+                self.window_update(header.stream, frame::decode_window_update(octets))?;
+            }
+            Kind::PRIORITY => {
+                let Some(octets) = payload.first_chunk::<5>().copied() else { return Ok(Step::Starved) };
+                input.skip(HEADER_LEN + len);
+                self.abuse.control_frame(1, self.now)?;
+                if frame::decode_priority(octets) == header.stream {
+                    return Err(protocol("PRIORITY of a stream that depends on itself"));
+                }
+            }
+            _ => {
+                self.abuse.control_frame(1, self.now)?;
+                input.skip(HEADER_LEN);
+                self.parser.state = State::Skip(len);
+            }
+        }
+        Ok(Step::Progress)
+    }
+
+    fn locate(&self, id: u32) -> Located {
+        if let Some(key) = self.streams.by_id(id) {
+            return Located::Live(key);
+        }
+        let is_odd = id % 2 == 1;
+        let used = match self.side {
+            Side::Client => is_odd && id < self.next_id,
+            Side::Server if is_odd && self.goaway_sent.is_some_and(|(last, _)| id > last) => return Located::Ignored,
+            Side::Server => is_odd && id <= self.max_peer_id,
+        };
+        if used { Located::Past(self.streams.past(id)) } else { Located::Idle }
+    }
+
+    fn settings(&mut self, changes: Changes) -> Checked<()> {
+        // Each stream's window is touched: charge for that.
+        let weight = if changes.window_delta == 0 { 1 } else { 1 + self.streams.len() as u64 / 64 };
+        self.abuse.control_frame(weight, self.now)?;
+        self.write_settings_ack();
+        if let Some((smallest, last)) = changes.header_table {
+            self.encoder.set_peer_max_table_size(smallest);
+            self.encoder.set_peer_max_table_size(last);
+        }
+        if changes.window_delta != 0 {
+            for (key, stream) in self.streams.iter_mut() {
+                if stream.state.local().is_none() && stream.state != StreamState::Idle {
+                    continue;
+                }
+                stream.send_window.shift(changes.window_delta).map_err(|_| PeerMisbehaved {
+                    code: ErrorCode::FLOW_CONTROL_ERROR,
+                    detail: "SETTINGS overflow the window of a stream",
+                })?;
+                self.sched.enqueue(key, stream);
+            }
+        }
+        if changes.first {
+            self.timers.clear(Timeout::Handshake);
+            self.arm(Timeout::Settings, self.config.settings_timeout);
+            self.events.push_back(Incoming::Connected);
+        }
+        self.admit_pending();
+        Ok(())
+    }
+
+    fn settings_acknowledged(&mut self) -> Checked<()> {
+        let delta = self.local.acknowledge()?;
+        self.timers.clear(Timeout::Settings);
+        self.decoder.set_max_table_size(self.local.header_table_size());
+        let mut due = Vec::new();
+        for (key, stream) in self.streams.iter_mut() {
+            stream.recv_window.shift(delta);
+            due.push(key);
+        }
+        // A target that was lowered may make credit due that was not before.
+        for key in due {
+            self.note_update(key);
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, payload: [u8; 8], ack: bool) -> Checked<()> {
+        self.abuse.control_frame(1, self.now)?;
+        if !ack {
+            self.write_ping(payload, true);
+        } else if payload == ping::DRAIN && self.drain == Drain::RoundTrip {
+            self.drain_streams();
+        }
+        Ok(())
+    }
+
+    fn go_away(&mut self, last: u32, go_away: GoAway) -> Checked<()> {
+        self.abuse.control_frame(1, self.now)?;
+        if self.peer_goaway_last.is_some_and(|earlier| last > earlier) {
+            return Err(protocol("the last stream id of GOAWAY rose"));
+        }
+        if self.side == Side::Client && last % 2 == 0 && last != 0 {
+            return Err(protocol("the last stream id of GOAWAY is not ours"));
+        }
+        self.peer_goaway_last = Some(last);
+        self.drain_by_peer(go_away);
+        // The id is one of the receiver's streams: to a server it says nothing (§6.8).
+        if self.side == Side::Client {
+            let unprocessed: Vec<StreamKey> = self
+                .streams
+                .iter_mut()
+                .filter(|(_, stream)| !stream.state.is_closed() && (stream.id == 0 || stream.id > last))
+                .map(|(key, _)| key)
+                .collect();
+            for key in unprocessed {
+                self.report_reset(key, ErrorCode::REFUSED_STREAM, true);
+                self.close(key, Closed::WeReset);
+            }
+        }
+        self.events.push_back(Incoming::GoAway);
+        Ok(())
+    }
+
+    fn rst_stream(&mut self, id: u32, code: ErrorCode) -> Checked<()> {
+        match self.locate(id) {
+            Located::Live(key) => {
+                self.abuse.peer_reset(self.now)?;
+                self.report_reset(key, code, true);
+                self.close(key, Closed::PeerReset);
+                Ok(())
+            }
+            Located::Idle => Err(protocol("RST_STREAM on an idle stream")),
+            Located::Past(PastId::Skipped | PastId::Closed(Closed::PeerReset)) => self.abuse.stream_fault(self.now),
+            Located::Past(_) | Located::Ignored => self.abuse.control_frame(1, self.now),
+        }
+    }
+
+    fn window_update(&mut self, id: u32, increment: u32) -> Checked<()> {
+        self.abuse.control_frame(1, self.now)?;
+        if increment == 0 {
+            return Err(protocol("WINDOW_UPDATE of zero"));
+        }
+        if id == 0 {
+            return self.send_window.increase(increment).map_err(|_| PeerMisbehaved {
+                code: ErrorCode::FLOW_CONTROL_ERROR,
+                detail: "WINDOW_UPDATE overflows the connection's window",
+            });
+        }
+        match self.locate(id) {
+            Located::Live(key) => {
+                let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
+                if stream.send_window.increase(increment).is_err() {
+                    return self.stream_fault(key, ErrorCode::FLOW_CONTROL_ERROR);
+                }
+                self.sched.enqueue(key, stream);
+                Ok(())
+            }
+            Located::Idle => Err(protocol("WINDOW_UPDATE on an idle stream")),
+            Located::Past(PastId::Skipped) => self.abuse.stream_fault(self.now),
+            // Late ones are usual, and right.
+            Located::Past(_) | Located::Ignored => Ok(()),
+        }
+    }
+
+    // ---- DATA ------------------------------------------------------------------------------------
+
+    fn begin_data(&mut self, header: FrameHeader, layout: Layout) -> Checked<()> {
+        let overrun = |detail| PeerMisbehaved { code: ErrorCode::FLOW_CONTROL_ERROR, detail };
+        self.recv_window.receive(header.len).map_err(|_| overrun("the connection's window is overrun"))?;
+        // Returned on arrival, for live and dead streams alike: one slow call must not stop the others.
+        self.recv_window.release(header.len as usize);
+        let end = header.has(frame::END_STREAM);
+        if layout.body == 0 && !end {
+            self.abuse.empty_data(self.now)?;
+        }
+        let stream = match self.locate(header.stream) {
+            Located::Live(key) => self.admit_data(key, header, layout, end)?,
+            Located::Idle => return Err(protocol("DATA on an idle stream")),
+            Located::Ignored | Located::Past(PastId::Closed(Closed::WeReset)) => None,
+            Located::Past(PastId::Closed(Closed::PeerReset)) => {
+                self.refuse(header.stream, ErrorCode::STREAM_CLOSED)?;
+                None
+            }
+            Located::Past(PastId::Closed(Closed::Ended)) => return Err(stream_closed("DATA on a closed stream")),
+            Located::Past(PastId::Skipped) => return Err(protocol("DATA on a stream that was skipped")),
+            Located::Past(PastId::Forgotten) => {
+                self.abuse.stream_fault(self.now)?;
+                None
+            }
+        };
+        self.parser.state = State::Data(Data { stream, left: layout.body, padding: layout.padding, end });
+        Ok(())
+    }
+
+    /// Checks a DATA frame against its stream. `None` if the stream was reset for it.
+    fn admit_data(
+        &mut self,
+        key: StreamKey,
+        header: FrameHeader,
+        layout: Layout,
+        end: bool,
+    ) -> Checked<Option<StreamKey>> {
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
+        match stream.state.remote() {
+            Some(Phase::Body) => {}
+            Some(Phase::Head) => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
+            None => return Err(stream_closed("DATA after END_STREAM")),
+        }
+        stream.recv_window.receive(header.len).map_err(|_| PeerMisbehaved {
+            code: ErrorCode::FLOW_CONTROL_ERROR,
+            detail: "a stream's window is overrun",
+        })?;
+        // The application never sees padding, so nobody else would return it.
+        stream.recv_window.release(header.len as usize - layout.body);
+        if let Some(due) = &mut stream.content_length {
+            match due.checked_sub(layout.body as u64) {
+                Some(left) if left == 0 || !end => *due = left,
+                _ => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
+            }
+        }
+        if end || layout.body >= USEFUL_DATA {
+            self.abuse.useful_frame();
+        }
+        self.note_update(key);
+        Ok(Some(key))
+    }
+
+    fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
+        let n = data.left.min(input.len());
+        if n == 0 && data.left > 0 {
+            return Step::Starved;
+        }
+        let octets = input.split_to(n);
+        data.left -= n;
+        let end = data.left == 0 && data.end;
+        self.parser.state = match (data.left, data.padding) {
+            (0, 0) => State::Header,
+            (0, padding) => State::Skip(padding),
+            _ => State::Data(data),
+        };
+        match data.stream {
+            Some(key) if n > 0 || end => self.deliver(key, octets, end),
+            _ => Step::Progress,
+        }
+    }
+
+    fn deliver(&mut self, key: StreamKey, data: Bytes, end: bool) -> Step {
+        // Between two pieces of a frame the stream may have been reset from our side.
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.state.remote().is_some()) else {
+            return Step::Progress;
+        };
+        let (call, released) = (stream.call, stream.released);
+        self.reservations.received(stream, data.len());
+        self.admit_reservations();
+        if end {
+            self.received_end(key);
+        }
+        if released { Step::Progress } else { Step::Event(Incoming::Data { stream: key, call, data, end }) }
+    }
+
+    /// END_STREAM arrived.
+    fn received_end(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.state.received_end();
+        if stream.state.is_closed() {
+            self.close(key, Closed::Ended);
+        } else if self.side == Side::Client {
+            // The response is complete; what was not sent of the request has become pointless.
+            self.reset(key, ErrorCode::NO_ERROR);
+        } else {
+            self.reservations.forget(key, stream);
+            self.admit_reservations();
+        }
+    }
+
+    // ---- header blocks ---------------------------------------------------------------------------
+
+    fn begin_block(&mut self, header: FrameHeader, layout: Layout) -> Checked<()> {
+        let id = header.stream;
+        let purpose = match self.locate(id) {
+            Located::Live(key) => match self.streams.get(key).and_then(|stream| stream.state.remote()) {
+                Some(_) => Purpose::Message(key),
+                None => return Err(stream_closed("HEADERS after END_STREAM")),
+            },
+            Located::Ignored | Located::Past(PastId::Closed(Closed::WeReset)) => Purpose::Nothing,
+            Located::Past(PastId::Closed(Closed::PeerReset)) => Purpose::Late,
+            Located::Past(PastId::Closed(Closed::Ended)) => return Err(stream_closed("HEADERS on a closed stream")),
+            Located::Past(PastId::Skipped) => return Err(protocol("HEADERS with a stream id below the last")),
+            Located::Past(PastId::Forgotten) => {
+                self.abuse.stream_fault(self.now)?;
+                Purpose::Nothing
+            }
+            Located::Idle if self.side == Side::Server && id % 2 == 1 => {
+                self.streams.note_opened(self.max_peer_id, id);
+                self.max_peer_id = id;
+                Purpose::Request
+            }
+            Located::Idle => return Err(protocol("HEADERS on a stream that the peer cannot open")),
+        };
+        self.parser.block = Some(Block {
+            id,
+            purpose,
+            end_stream: header.has(frame::END_STREAM),
+            depends_on_itself: layout.dependency == Some(id),
+            continuations: 0,
+            announced: 0,
+            scratch: Vec::new(),
+        });
+        self.arm(Timeout::HeaderBlock, self.config.header_block_timeout);
+        self.begin_fragment(layout.body, layout.padding, header.has(frame::END_HEADERS))
+    }
+
+    fn continue_block(&mut self, header: FrameHeader) -> Checked<()> {
+        if let Some(block) = &mut self.parser.block {
+            block.continuations += 1;
+            if block.continuations > self.config.max_continuations {
+                return Err(calm("too many CONTINUATION frames"));
+            }
+        }
+        self.begin_fragment(header.len as usize, 0, header.has(frame::END_HEADERS))
+    }
+
+    fn begin_fragment(&mut self, left: usize, padding: usize, last: bool) -> Checked<()> {
+        if let Some(block) = &mut self.parser.block {
+            block.announced = block.announced.saturating_add(left);
+            // Compression never makes a list larger than this.
+            if block.announced > (self.config.max_header_list as usize).saturating_mul(2) {
+                return Err(calm("header block far above the limit"));
+            }
+        }
+        self.parser.state = State::Fragment { left, padding, last };
+        Ok(())
+    }
+
+    fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
+        let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
+        let in_place = last && block.scratch.is_empty() && input.len() >= left;
+        let n = left.min(input.len());
+        if !in_place {
+            block.scratch.extend_from_slice(input.data().get(..n).unwrap_or_default());
+            if n < left {
+                input.skip(n);
+                self.parser.state = State::Fragment { left: left - n, padding, last };
+                return Ok(Step::Starved);
+            }
+        }
+        let octets = input.split_to(n);
+        self.parser.state = if padding == 0 { State::Header } else { State::Skip(padding) };
+        if !last {
+            return Ok(Step::Progress);
+        }
+        let Some(mut block) = self.parser.block.take() else { return Ok(Step::Progress) };
+        self.timers.clear(Timeout::HeaderBlock);
+        let octets = if in_place { octets } else { Bytes::from(mem::take(&mut block.scratch)) };
+        let event = self.block(&block, &octets)?;
+        Ok(event.map_or(Step::Progress, Step::Event))
+    }
+
+    /// A whole header block. It is decoded whatever becomes of its stream, or the tables would part.
+    fn block(&mut self, block: &Block, octets: &Bytes) -> Checked<Option<Incoming>> {
+        let lenient = self.config.lenient_grpc_message;
+        let phase = match block.purpose {
+            Purpose::Message(key) => self.streams.get(key).and_then(|stream| stream.state.remote()),
+            _ => None,
+        };
+        let kind = match (self.side, phase) {
+            (Side::Server, None) => ListKind::Request,
+            (Side::Server, Some(_)) => ListKind::RequestTrailers,
+            (Side::Client, Some(Phase::Body)) => ListKind::ResponseTrailers { lenient },
+            (Side::Client, _) => ListKind::Response { lenient },
+        };
+        let mut list = FieldList::new(kind);
+        let limits = ListLimits { bytes: self.config.max_header_list as usize, fields: self.config.max_headers };
+        let size = self
+            .decoder
+            .decode(octets, limits, &mut |field| list.push(field))
+            .map_err(|error| PeerMisbehaved { code: error.code(), detail: error.detail() })?;
+        let too_large = !size.is_within(limits);
+        match block.purpose {
+            Purpose::Nothing => Ok(None),
+            Purpose::Late => self.refuse(block.id, ErrorCode::STREAM_CLOSED).map(|()| None),
+            Purpose::Request => self.request(block, list, too_large),
+            Purpose::Message(key) => {
+                // While the block was under way the stream may have been reset from our side.
+                let Some(phase) = phase else { return Ok(None) };
+                let outcome = if too_large || block.depends_on_itself {
+                    Err(Malformed("field list too large, or a stream that depends on itself"))
+                } else {
+                    match phase {
+                        Phase::Head => self.response(key, block, list, size.bytes),
+                        Phase::Body => self.trailers(key, block, list),
+                    }
+                };
+                match outcome {
+                    Ok(event) => Ok(event),
+                    Err(Malformed(_)) => self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, block: &Block, list: FieldList, too_large: bool) -> Checked<Option<Incoming>> {
+        let id = block.id;
+        if self.streams.len() >= self.config.max_concurrent_streams as usize {
+            return self.refuse(id, ErrorCode::REFUSED_STREAM).map(|()| None);
+        }
+        if too_large {
+            let head = ResponseHead { status: 431, headers: Headers::new() };
+            self.answer_refused(id, &head);
+            if block.end_stream {
+                self.streams.remember(id, Closed::Ended);
+                return self.abuse.stream_fault(self.now).map(|()| None);
+            }
+            return self.refuse(id, ErrorCode::NO_ERROR).map(|()| None);
+        }
+        let checked = list.into_request().and_then(|(head, length)| {
+            let fits = !block.end_stream || length.unwrap_or(0) == 0;
+            if fits && !block.depends_on_itself { Ok((head, length)) } else { Err(Malformed("")) }
+        });
+        let Ok((head, content_length)) = checked else {
+            return self.refuse(id, ErrorCode::PROTOCOL_ERROR).map(|()| None);
+        };
+        let mut state = StreamState::Open { local: Phase::Head, remote: Phase::Body };
+        if block.end_stream {
+            state.received_end();
+        }
+        let mut stream = Stream::new(state, self.peer.initial_window, self.local.stream_window());
+        stream.id = id;
+        stream.content_length = content_length;
+        let key = self.streams.insert(stream);
+        self.streams.bind_id(id, key);
+        self.abuse.useful_frame();
+        self.note_busy();
+        if id > LAST_COMFORTABLE_ID {
+            self.shutdown(self.now);
+        }
+        Ok(Some(Incoming::Request { stream: key, head, end: block.end_stream }))
+    }
+
+    fn response(
+        &mut self,
+        key: StreamKey,
+        block: &Block,
+        list: FieldList,
+        size: usize,
+    ) -> Result<Option<Incoming>, Malformed> {
+        let (head, content_length) = list.into_response()?;
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
+        let end = block.end_stream;
+        if head.status < 200 {
+            // Informational, and of no interest to a call. All of them together may be as large as one list.
+            stream.informational = stream.informational.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
+            let bearable = stream.informational <= self.config.max_header_list;
+            return if end || head.status == 101 || !bearable { Err(Malformed("informational")) } else { Ok(None) };
+        }
+        let bodiless = stream.is_head || matches!(head.status, 204 | 304);
+        stream.content_length = if bodiless { Some(0) } else { content_length };
+        if end && stream.content_length.unwrap_or(0) != 0 {
+            return Err(Malformed("content-length without a body"));
+        }
+        stream.state.received_head();
+        let (call, released) = (stream.call, stream.released);
+        self.abuse.useful_frame();
+        if end {
+            self.received_end(key);
+        }
+        Ok((!released).then_some(Incoming::Response { stream: key, call, head, end }))
+    }
+
+    fn trailers(&mut self, key: StreamKey, block: &Block, list: FieldList) -> Result<Option<Incoming>, Malformed> {
+        let headers = list.into_trailers()?;
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
+        if !block.end_stream || stream.content_length.unwrap_or(0) != 0 {
+            return Err(Malformed("trailers without END_STREAM, or a body shorter than content-length"));
+        }
+        let (call, released) = (stream.call, stream.released);
+        self.abuse.useful_frame();
+        self.received_end(key);
+        Ok((!released).then_some(Incoming::Trailers { stream: key, call, headers }))
+    }
+
+    // ---- faults that cost one stream -------------------------------------------------------------
+
+    /// The peer's message on a live stream is malformed.
+    fn stream_fault(&mut self, key: StreamKey, code: ErrorCode) -> Checked<()> {
+        self.give_up(key, code);
+        self.abuse.stream_fault(self.now)
+    }
+
+    /// Resets a stream that has no slot, once: late frames on it are dropped from then on.
+    fn refuse(&mut self, id: u32, code: ErrorCode) -> Checked<()> {
+        self.write_rst(id, code);
+        self.streams.remember(id, Closed::WeReset);
+        self.abuse.stream_fault(self.now)
+    }
+}
+
+const fn protocol(detail: &'static str) -> PeerMisbehaved {
+    PeerMisbehaved { code: ErrorCode::PROTOCOL_ERROR, detail }
+}
+
+const fn stream_closed(detail: &'static str) -> PeerMisbehaved {
+    PeerMisbehaved { code: ErrorCode::STREAM_CLOSED, detail }
+}
+
+const fn calm(detail: &'static str) -> PeerMisbehaved {
+    PeerMisbehaved { code: ErrorCode::ENHANCE_YOUR_CALM, detail }
+}

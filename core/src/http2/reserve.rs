@@ -1,0 +1,146 @@
+//! Windows raised for large messages.
+//!
+//! A stream's credit returns when the application takes a whole message, so a message larger than the
+//! stream's window could never arrive. Whoever waits for it says how many octets are missing, and the
+//! window is raised by what it lacks: a *reservation*, taken back when the message is consumed.
+//!
+//! **Policy.** Reservations are admitted oldest first while their sum stays within `max_reserved`. A client
+//! always admits one incomplete message, whatever finished but unread answers hold, for its application
+//! opened all these calls and may be waiting for this one. A server is strict, for the peer opened them.
+
+use alloc::collections::VecDeque;
+
+use crate::http2::Side;
+use crate::http2::frame::MAX_WINDOW;
+use crate::http2::store::{Store, StreamKey};
+use crate::http2::stream::Stream;
+
+#[derive(Debug)]
+pub(crate) struct Reservations {
+    side: Side,
+    max: usize,
+    /// Octets by which windows are raised now.
+    total: usize,
+    /// Streams with a reservation whose message is incomplete.
+    incomplete: usize,
+    waiting: VecDeque<StreamKey>,
+}
+
+/// What became of a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The window suffices, or its credit does once announced, or the wish waits.
+    Noted,
+    /// Even alone it exceeds `max_reserved`, and this is a server.
+    Impossible,
+}
+
+impl Reservations {
+    pub(crate) fn new(side: Side, max: usize) -> Self {
+        Self { side, max, total: 0, incomplete: 0, waiting: VecDeque::new() }
+    }
+
+    /// Octets reserved now.
+    #[cfg(test)]
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The stream's owner misses `n` octets of its message.
+    pub(crate) fn need(&mut self, key: StreamKey, stream: &mut Stream, n: usize) -> Outcome {
+        self.set_need(stream, n);
+        let lack = Self::lack(stream);
+        if stream.recv_window.window() < i64::try_from(n).unwrap_or(i64::MAX) {
+            // Pending credit may be all that is missing.
+            stream.recv_window.hurry();
+        }
+        if lack == 0 || stream.awaits_reservation {
+            return Outcome::Noted;
+        }
+        if self.side == Side::Server && lack as usize > self.max {
+            return Outcome::Impossible;
+        }
+        stream.awaits_reservation = true;
+        self.waiting.push_back(key);
+        Outcome::Noted
+    }
+
+    /// DATA of `n` octets arrived on the stream.
+    pub(crate) fn received(&mut self, stream: &mut Stream, n: usize) {
+        if stream.need > 0 {
+            self.set_need(stream, stream.need.saturating_sub(n));
+        }
+    }
+
+    /// The application took `n` octets: credit, less what the reservation takes back.
+    pub(crate) fn consumed(&mut self, stream: &mut Stream, n: usize) {
+        let back = u32::try_from(n).unwrap_or(u32::MAX).min(stream.reserved);
+        self.take_back(stream, back);
+        stream.recv_window.release(n);
+    }
+
+    /// The stream receives nothing any more.
+    pub(crate) fn forget(&mut self, key: StreamKey, stream: &mut Stream) {
+        self.set_need(stream, 0);
+        let all = stream.reserved;
+        self.take_back(stream, all);
+        if core::mem::take(&mut stream.awaits_reservation) {
+            self.waiting.retain(|&waiting| waiting != key);
+        }
+    }
+
+    /// Admits the next reservation that may be admitted now, and returns its stream: an update is due.
+    pub(crate) fn admit(&mut self, store: &mut Store) -> Option<StreamKey> {
+        loop {
+            let key = *self.waiting.front()?;
+            let Some(stream) = store.get_mut(key) else {
+                self.waiting.pop_front();
+                continue;
+            };
+            let lack = Self::lack(stream);
+            let fits = self.total.saturating_add(lack as usize) <= self.max;
+            let first_incomplete = self.side == Side::Client && self.incomplete == 0;
+            if lack > 0 && !fits && !first_incomplete {
+                return None;
+            }
+            self.waiting.pop_front();
+            stream.awaits_reservation = false;
+            if lack == 0 {
+                continue;
+            }
+            if stream.reserved == 0 {
+                self.incomplete += 1;
+            }
+            stream.reserved += lack;
+            self.total += lack as usize;
+            stream.recv_window.raise(lack);
+            return Some(key);
+        }
+    }
+
+    /// Octets by which the window falls short of what is needed.
+    fn lack(stream: &Stream) -> u32 {
+        let need = i64::try_from(stream.need).unwrap_or(i64::MAX).min(i64::from(MAX_WINDOW));
+        u32::try_from(need - stream.recv_window.reachable()).unwrap_or(0)
+    }
+
+    fn set_need(&mut self, stream: &mut Stream, n: usize) {
+        let counted = stream.reserved > 0 && stream.need > 0;
+        stream.need = n;
+        let counts = stream.reserved > 0 && n > 0;
+        self.incomplete = self.incomplete + usize::from(counts) - usize::from(counted);
+    }
+
+    fn take_back(&mut self, stream: &mut Stream, n: u32) {
+        if n == 0 {
+            return;
+        }
+        let was_incomplete = stream.need > 0;
+        stream.reserved -= n;
+        self.total -= n as usize;
+        stream.recv_window.lower(n);
+        if stream.reserved == 0 && was_incomplete {
+            self.incomplete -= 1;
+        }
+    }
+}

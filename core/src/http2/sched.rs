@@ -1,0 +1,88 @@
+//! Whose turn it is to send.
+//!
+//! Three FIFO queues of streams. `pending` holds a client's calls that wait for one of the streams the
+//! peer allows; `ready` those that have something to send; `parked` those that have DATA while the
+//! connection's window is exhausted. A turn is a head, if one waits, and one DATA frame; who has more goes
+//! to the end. Parked streams are the first to have a turn when the window opens again, so the stream that
+//! has waited longest gets the credit. A stream is in at most one queue, which it knows.
+
+use alloc::collections::VecDeque;
+
+use crate::http2::store::{Store, StreamKey};
+use crate::http2::stream::{Queued, Stream};
+
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    pending: VecDeque<StreamKey>,
+    ready: VecDeque<StreamKey>,
+    parked: VecDeque<StreamKey>,
+}
+
+impl Scheduler {
+    /// Calls that wait for a stream.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Puts `stream` at the end of `ready` if it has something to send that its own window lets through.
+    pub(crate) fn enqueue(&mut self, key: StreamKey, stream: &mut Stream) {
+        if stream.queued == Queued::No && stream.is_sendable() {
+            stream.queued = Queued::Ready;
+            self.ready.push_back(key);
+        }
+    }
+
+    /// Puts a stream that has no slot yet at the end of `pending`.
+    pub(crate) fn wait_for_slot(&mut self, key: StreamKey, stream: &mut Stream) {
+        debug_assert_eq!(stream.queued, Queued::No);
+        stream.queued = Queued::Pending;
+        self.pending.push_back(key);
+    }
+
+    /// The call that has waited longest for a stream.
+    pub(crate) fn next_pending(&mut self, store: &mut Store) -> Option<StreamKey> {
+        Self::pop(&mut self.pending, store)
+    }
+
+    /// The stream whose turn it is. `window_open` tells whether DATA can be sent at all.
+    pub(crate) fn next(&mut self, window_open: bool, store: &mut Store) -> Option<StreamKey> {
+        let parked = if window_open { Self::pop(&mut self.parked, store) } else { None };
+        parked.or_else(|| Self::pop(&mut self.ready, store))
+    }
+
+    /// The stream's DATA waits for the connection's window.
+    pub(crate) fn park(&mut self, key: StreamKey, stream: &mut Stream) {
+        debug_assert_eq!(stream.queued, Queued::No);
+        stream.queued = Queued::Parked;
+        self.parked.push_back(key);
+    }
+
+    /// Takes a stream out of its queue.
+    pub(crate) fn remove(&mut self, key: StreamKey, stream: &mut Stream) {
+        let queue = match core::mem::replace(&mut stream.queued, Queued::No) {
+            Queued::No => return,
+            Queued::Pending => &mut self.pending,
+            Queued::Ready => &mut self.ready,
+            Queued::Parked => &mut self.parked,
+        };
+        // Cancelled calls are usually the youngest or the oldest.
+        if queue.back() == Some(&key) {
+            queue.pop_back();
+        } else if let Some(at) = queue.iter().position(|&queued| queued == key) {
+            queue.remove(at);
+        }
+    }
+
+    /// Would [`next`](Self::next) return a stream?
+    pub(crate) fn is_runnable(&self, window_open: bool) -> bool {
+        !self.ready.is_empty() || (window_open && !self.parked.is_empty())
+    }
+
+    fn pop(queue: &mut VecDeque<StreamKey>, store: &mut Store) -> Option<StreamKey> {
+        let key = queue.pop_front()?;
+        let stream = store.get_mut(key);
+        debug_assert!(stream.is_some(), "a queued stream has a slot");
+        stream?.queued = Queued::No;
+        Some(key)
+    }
+}

@@ -1,0 +1,382 @@
+//! Output: whose frame is next, and how frames come into the arena.
+//!
+//! Control frames are written the moment they are decided. Window updates are merged and written as the
+//! first step of each output; then streams have turns until the target is reached.
+
+use alloc::collections::VecDeque;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::buf::Transmit;
+use crate::error::{ConnectionError, ErrorCode, Timeout};
+use crate::hpack::Encoder;
+use crate::http::{DeadlineField, Field, HeaderName, Headers, RequestHead, ResponseHead};
+use crate::http2::Side;
+use crate::http2::connection::{Http2, Incoming};
+use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
+use crate::http2::store::StreamKey;
+use crate::http2::stream::{Closed, End, Head, StreamState};
+use crate::time::Instant;
+
+/// Largest DATA frame we send, whatever the peer allows: a turn must not take long.
+const MAX_DATA: usize = 16 * 1024;
+
+/// Unsent control frames may be this many times `max_control_queue` before the connection ends.
+const CONTROL_QUEUE_EXCESS: usize = 10;
+
+/// What was handed to the transport, and how much of it was written.
+///
+/// What is left in [`Transmit`] is what was not written: from its length at each poll follows whether the
+/// transport makes progress, and which control frames are out.
+#[derive(Debug, Default)]
+pub(super) struct Handed {
+    /// Octets handed over since the beginning.
+    octets: u64,
+    /// Octets left in `Transmit` at the end of the last poll.
+    left: usize,
+    /// Control frames written to the arena since the last poll.
+    fresh: usize,
+    /// Control frames handed over, each group with the value of `octets` at its end.
+    groups: VecDeque<(u64, usize)>,
+    /// Sum over `groups`.
+    in_groups: usize,
+    /// The write-stall timer fired: if the next poll sees no progress either, the peer does not read.
+    suspected: bool,
+}
+
+impl Handed {
+    /// Control frames that were not written yet.
+    fn control_frames(&self) -> usize {
+        self.in_groups + self.fresh
+    }
+
+    pub(super) fn suspect_stall(&mut self) {
+        self.suspected = true;
+    }
+
+    /// `left` octets are in `Transmit` now: did it shrink since the last poll?
+    fn note_left(&mut self, left: usize) -> bool {
+        let progress = left < self.left;
+        let written = self.octets.saturating_sub(left as u64);
+        while let Some(&(_, frames)) = self.groups.front().filter(|(end, _)| *end <= written) {
+            self.in_groups -= frames;
+            self.groups.pop_front();
+        }
+        progress
+    }
+
+    /// `pushed` octets were added, which makes `left`.
+    fn note_pushed(&mut self, pushed: usize, left: usize) {
+        self.octets += pushed as u64;
+        self.left = left;
+        if self.fresh > 0 {
+            self.in_groups += self.fresh;
+            self.groups.push_back((self.octets, core::mem::take(&mut self.fresh)));
+        }
+    }
+}
+
+/// A field block to be written.
+enum Block<'a> {
+    Request(&'a RequestHead),
+    Response(&'a ResponseHead),
+    Trailers(&'a Headers),
+}
+
+impl Block<'_> {
+    /// Calls `f` with each field in wire order: name, value, sensitivity.
+    fn each(&self, now: Instant, f: &mut dyn FnMut(&HeaderName, &[u8], bool)) {
+        let mut buffer = [0; DeadlineField::MAX_VALUE];
+        let headers = match self {
+            Self::Request(head) => {
+                f(&HeaderName::METHOD, head.method.as_str().as_bytes(), false);
+                f(&HeaderName::SCHEME, &head.scheme, false);
+                f(&HeaderName::PATH, &head.path, false);
+                f(&HeaderName::AUTHORITY, &head.authority, false);
+                &head.headers
+            }
+            Self::Response(head) => {
+                let digits = [head.status / 100 % 10, head.status / 10 % 10, head.status % 10];
+                f(&HeaderName::STATUS, &digits.map(|digit| b'0' + digit as u8), false);
+                &head.headers
+            }
+            Self::Trailers(headers) => headers,
+        };
+        for Field { name, value, sensitive } in headers {
+            f(name, value, *sensitive);
+        }
+        if let Self::Request(RequestHead { deadline: Some(field), .. }) = self {
+            f(field.name, field.value(now, &mut buffer), false);
+        }
+    }
+}
+
+impl Http2 {
+    /// Tops `out` up to `transmit_target`; true if more is waiting.
+    pub(crate) fn poll_transmit(&mut self, out: &mut Transmit, now: Instant) -> bool {
+        self.tick(now);
+        self.watch_writes(out);
+        let target = self.config.transmit_target;
+        if self.terminal.is_none() {
+            self.emit_control();
+            while out.len() + self.arena.len() < target && self.turn() {}
+        }
+        let pushed = self.arena.len();
+        self.arena.drain_into(out);
+        self.handed.note_pushed(pushed, out.len());
+        if out.is_empty() {
+            self.timers.clear(Timeout::WriteStall);
+        } else if self.timers.get(Timeout::WriteStall).is_none() {
+            self.arm(Timeout::WriteStall, self.config.write_stall_timeout);
+        }
+        self.terminal.is_none() && self.is_runnable()
+    }
+
+    /// Would [`poll_transmit`](Self::poll_transmit) have something to hand out?
+    pub(crate) fn wants_transmit(&self) -> bool {
+        if !self.arena.is_empty() {
+            return true;
+        }
+        self.terminal.is_none() && (!self.updates.is_empty() || self.recv_window.is_due() || self.is_runnable())
+    }
+
+    /// False while reading on would only make us owe more control frames than may be queued.
+    pub(crate) fn wants_read(&self) -> bool {
+        self.terminal.is_none() && self.handed.control_frames() <= self.config.max_control_queue
+    }
+
+    /// Is the queue of control frames far above its limit?
+    pub(super) fn owes_far_too_much(&self) -> bool {
+        self.handed.control_frames() > self.config.max_control_queue.saturating_mul(CONTROL_QUEUE_EXCESS)
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.sched.is_runnable(self.send_window.available() > 0)
+    }
+
+    fn watch_writes(&mut self, out: &Transmit) {
+        let progress = self.handed.note_left(out.len());
+        if progress || out.is_empty() {
+            self.handed.suspected = false;
+            self.timers.clear(Timeout::WriteStall);
+        } else if core::mem::take(&mut self.handed.suspected) && self.terminal.is_none() {
+            // A GOAWAY could not be written either.
+            self.end(ConnectionError::Timeout(Timeout::WriteStall));
+            self.arena = crate::buf::Arena::new(0, 0);
+        }
+    }
+
+    // ---- control frames --------------------------------------------------------------------------
+
+    /// The window updates that are due, each window's in one frame.
+    pub(super) fn emit_control(&mut self) {
+        if let Some(increment) = self.recv_window.update() {
+            frame::window_update(self.control(frame::WINDOW_UPDATE_LEN), 0, increment);
+        }
+        while let Some(key) = self.updates.pop() {
+            let Some(stream) = self.streams.get_mut(key) else { continue };
+            stream.update_noted = false;
+            if stream.id == 0 || stream.state.remote().is_none() {
+                continue;
+            }
+            let id = stream.id;
+            if let Some(increment) = stream.recv_window.update() {
+                frame::window_update(self.control(frame::WINDOW_UPDATE_LEN), id, increment);
+            }
+        }
+    }
+
+    /// Answers a request that gets no stream of ours.
+    pub(super) fn answer_refused(&mut self, id: u32, head: &ResponseHead) {
+        self.write_block(id, true, &Block::Response(head));
+    }
+
+    pub(super) fn write_rst(&mut self, id: u32, code: ErrorCode) {
+        frame::rst_stream(self.control(frame::RST_STREAM_LEN), id, code);
+    }
+
+    pub(super) fn write_ping(&mut self, payload: [u8; 8], ack: bool) {
+        frame::ping(self.control(frame::PING_LEN), payload, ack);
+    }
+
+    pub(super) fn write_settings_ack(&mut self) {
+        frame::settings_ack(self.control(HEADER_LEN));
+    }
+
+    /// GOAWAY, unless it would say nothing new. The last id never rises (§6.8).
+    pub(super) fn write_goaway(&mut self, last: u32, code: ErrorCode, debug: &[u8]) {
+        let last = self.goaway_sent.map_or(last, |(earlier, _)| earlier.min(last));
+        if self.goaway_sent != Some((last, code)) {
+            self.goaway_sent = Some((last, code));
+            frame::goaway(self.control(HEADER_LEN + 8 + debug.len()), last, code, debug);
+        }
+    }
+
+    /// Room for one control frame, which is counted.
+    fn control(&mut self, len: usize) -> &mut BytesMut {
+        self.handed.fresh += 1;
+        self.arena.reserve(len)
+    }
+
+    // ---- turns -----------------------------------------------------------------------------------
+
+    /// The next stream's turn: its head if one waits, one DATA frame, and its end if nothing is left.
+    /// False if no stream has anything that may be sent.
+    fn turn(&mut self) -> bool {
+        let window_open = self.send_window.available() > 0;
+        let Some(key) = self.sched.next(window_open, &mut self.streams) else { return false };
+        if !self.commit_head(key) {
+            return true;
+        }
+        self.cut_data(key);
+        self.commit_end(key);
+        self.requeue(key);
+        true
+    }
+
+    /// Writes the head that waits, if one does. False if the stream is over by now.
+    fn commit_head(&mut self, key: StreamKey) -> bool {
+        let Some(stream) = self.streams.get_mut(key) else { return false };
+        let Some(head) = stream.head.take() else { return true };
+        let end = matches!(stream.end, End::OnHead);
+        if stream.state == StreamState::Idle {
+            if self.next_id > MAX_WINDOW {
+                self.give_up(key, ErrorCode::REFUSED_STREAM);
+                return false;
+            }
+            stream.id = self.next_id;
+            self.streams.bind_id(self.next_id, key);
+            self.next_id += 2;
+            self.uncommitted -= 1;
+        }
+        let Some(stream) = self.streams.get_mut(key) else { return false };
+        stream.state.sent_head();
+        let id = stream.id;
+        match head {
+            Head::Request(head) => self.write_block(id, end, &Block::Request(&head)),
+            Head::Response(head) => self.write_block(id, end, &Block::Response(&head)),
+        }
+        if end {
+            self.sent_end(key);
+        }
+        if self.side == Side::Client {
+            self.admit_pending();
+        }
+        !end
+    }
+
+    /// Cuts one DATA frame, as large as the windows and the frame limit allow.
+    fn cut_data(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let allowed = stream.send_window.available().min(self.send_window.available());
+        let frame_limit = MAX_DATA.min(self.peer.max_frame_size as usize);
+        let n = stream.rope.len().min(allowed).min(frame_limit);
+        if n == 0 {
+            return;
+        }
+        let end = n == stream.rope.len() && matches!(stream.end, End::OnData);
+        frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
+        stream.rope.cut(n, &mut self.arena);
+        stream.send_window.take(n);
+        self.send_window.take(n);
+        stream.stalled_since = None;
+        self.abuse.useful_frame();
+        if stream.was_full && stream.rope.len() <= self.config.send_buffer / 2 {
+            stream.was_full = false;
+            if !stream.released && !end {
+                self.events.push_back(Incoming::Writable { stream: key, call: stream.call });
+            }
+        }
+        if end {
+            self.sent_end(key);
+        }
+    }
+
+    /// Writes what ends our half, once the body is out: trailers, or an empty DATA frame, which no window
+    /// holds back.
+    fn commit_end(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.rope.len() > 0 || stream.state.local().is_none() {
+            return;
+        }
+        let id = stream.id;
+        match core::mem::replace(&mut stream.end, End::Open) {
+            End::Open => return,
+            End::OnHead | End::OnData => frame::data_header(self.arena.reserve(HEADER_LEN), id, 0, true),
+            End::Trailers(trailers) => self.write_block(id, true, &Block::Trailers(&trailers)),
+        }
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.end = End::OnData;
+        }
+        self.sent_end(key);
+    }
+
+    fn sent_end(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.state.sent_end();
+        let released = stream.released;
+        if stream.state.is_closed() {
+            self.close(key, Closed::Ended);
+        } else if released {
+            // The response is complete and nobody reads the rest of the request: say so, after it.
+            self.reset(key, ErrorCode::NO_ERROR);
+        }
+    }
+
+    /// Puts the stream where it waits for its next turn, if it has more to send.
+    fn requeue(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if !stream.has_output() {
+            return;
+        }
+        if !stream.is_sendable() {
+            self.stall(key);
+        } else if self.send_window.available() == 0 {
+            self.sched.park(key, stream);
+            self.stall(key);
+        } else {
+            self.sched.enqueue(key, stream);
+        }
+    }
+
+    /// The stream waits for a window of the peer's: for no longer than `send_stall_timeout`.
+    fn stall(&mut self, key: StreamKey) {
+        let Some(timeout) = self.config.send_stall_timeout else { return };
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let since = *stream.stalled_since.get_or_insert(self.now);
+        if !stream.stall_watched {
+            stream.stall_watched = true;
+            self.stalls.insert(since + timeout, key);
+        }
+    }
+
+    /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
+    /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
+    fn write_block(&mut self, id: u32, end_stream: bool, block: &Block<'_>) {
+        let now = self.now;
+        let mut bound = HEADER_LEN + Encoder::MAX_BEGIN_LEN;
+        block.each(now, &mut |name, value, _| bound += Encoder::max_field_len(name.as_bytes().len(), value.len()));
+        let dst = self.arena.reserve(bound);
+        let before = dst.len();
+        dst.put_bytes(0, HEADER_LEN);
+        self.encoder.begin(dst);
+        block.each(now, &mut |name, value, sensitive| self.encoder.field(name, value, sensitive, dst));
+        let len = dst.len() - before - HEADER_LEN;
+        let limit = self.peer.max_frame_size as usize;
+        let first = frame::headers_header(id, len.min(limit) as u32, end_stream, len <= limit);
+        if len <= limit {
+            dst[before..before + HEADER_LEN].copy_from_slice(&first.to_octets());
+            return;
+        }
+        let block = dst[before + HEADER_LEN..].to_vec();
+        dst.truncate(before);
+        let mut fragments = block.chunks(limit).peekable();
+        self.arena.put(&first.to_octets());
+        self.arena.put(fragments.next().unwrap_or_default());
+        while let Some(fragment) = fragments.next() {
+            let header = frame::continuation_header(id, fragment.len() as u32, fragments.peek().is_none());
+            self.arena.put(&header.to_octets());
+            self.arena.put(fragment);
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! All streams of a connection: slots, the index from wire ids to slots, and the memory of closed ids.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use crate::http2::stream::{Closed, Stream};
+
+/// Identity of a stream on one connection, from before it has an id until after it was released.
+///
+/// A slot is reused with another generation, so a stale key never names another stream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct StreamKey {
+    index: u32,
+    generation: NonZeroU32,
+}
+
+#[cfg(test)]
+impl StreamKey {
+    /// A key of no stream, for tests of tables that hold keys.
+    pub(crate) const fn for_test() -> Self {
+        Self { index: u32::MAX, generation: NonZeroU32::MIN }
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: NonZeroU32,
+    stream: Option<Stream>,
+}
+
+/// What is known about an id that has no live stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PastId {
+    /// Remembered.
+    Closed(Closed),
+    /// The peer jumped over it when it opened a higher one (§5.1.1).
+    Skipped,
+    /// Closed too long ago.
+    Forgotten,
+}
+
+/// The streams, by key and by id.
+///
+/// A stream keeps its slot until it is closed *and* released by its owner, so that a peer which resets
+/// streams cannot make more calls alive than it may have open. Its id leaves the index when it closes.
+#[derive(Debug)]
+pub(crate) struct Store {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    len: usize,
+    ids: IdIndex,
+    closed: ClosedIds,
+}
+
+impl Store {
+    pub(crate) fn new(max_closed: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            len: 0,
+            ids: IdIndex::default(),
+            closed: ClosedIds::new(max_closed),
+        }
+    }
+
+    /// Streams that hold a slot.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Streams that are open on the wire.
+    pub(crate) fn on_wire(&self) -> usize {
+        self.ids.len
+    }
+
+    pub(crate) fn insert(&mut self, stream: Stream) -> StreamKey {
+        self.len += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: NonZeroU32::MIN, stream: None });
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.stream = Some(stream);
+        StreamKey { index, generation: slot.generation }
+    }
+
+    pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
+        let slot = self.slots.get(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        slot.stream.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+        let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        slot.stream.as_mut()
+    }
+
+    /// Frees the slot.
+    pub(crate) fn remove(&mut self, key: StreamKey) -> Option<Stream> {
+        let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        let stream = slot.stream.take()?;
+        // After 2^32 reuses a generation comes round again; no key is kept that long.
+        slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        self.free.push(key.index);
+        self.len -= 1;
+        Some(stream)
+    }
+
+    /// Keys of all streams, in no particular order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = StreamKey> + '_ {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.stream.is_some())
+            .map(|(index, slot)| StreamKey { index: index as u32, generation: slot.generation })
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut Stream)> {
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
+            let key = StreamKey { index: index as u32, generation: slot.generation };
+            slot.stream.as_mut().map(|stream| (key, stream))
+        })
+    }
+
+    /// The stream is on the wire as `id` from now on.
+    pub(crate) fn bind_id(&mut self, id: u32, key: StreamKey) {
+        self.ids.insert(id, key.index);
+    }
+
+    /// The live stream with this id.
+    pub(crate) fn by_id(&self, id: u32) -> Option<StreamKey> {
+        let index = self.ids.get(id)?;
+        let generation = self.slots.get(index as usize)?.generation;
+        Some(StreamKey { index, generation })
+    }
+
+    /// The id is closed: it leaves the index and is remembered.
+    pub(crate) fn close_id(&mut self, id: u32, how: Closed) {
+        self.ids.remove(id);
+        self.closed.push(id, how);
+    }
+
+    /// Remembers that the peer opened `id` and thereby closed the idle ids from `previous` on (§5.1.1).
+    pub(crate) fn note_opened(&mut self, previous: u32, id: u32) {
+        self.closed.note_opened(previous, id);
+    }
+
+    /// What is known about an id that was used or skipped and is not live.
+    pub(crate) fn past(&self, id: u32) -> PastId {
+        self.closed.find(id)
+    }
+
+    /// Remembers an id that has no live stream as closed in this way, whatever was known about it.
+    pub(crate) fn remember(&mut self, id: u32, how: Closed) {
+        match self.closed.ring.iter_mut().find(|(known, _)| *known == id) {
+            Some(entry) => entry.1 = how,
+            None => self.closed.push(id, how),
+        }
+    }
+}
+
+/// Wire id to slot: open addressing with linear probing. Ids of one initiator rise by two, so halving them
+/// spreads honest ids without collisions; a peer that picks colliding ids makes a lookup as slow as a scan
+/// of its own streams, no worse.
+#[derive(Debug, Default)]
+struct IdIndex {
+    /// Id 0 marks an empty place. The length is zero or a power of two, at least twice `len`.
+    places: Vec<(u32, u32)>,
+    len: usize,
+}
+
+impl IdIndex {
+    const MIN_PLACES: usize = 16;
+
+    fn home(&self, id: u32) -> usize {
+        (id >> 1) as usize & self.mask()
+    }
+
+    fn mask(&self) -> usize {
+        self.places.len().wrapping_sub(1)
+    }
+
+    fn find(&self, id: u32) -> Option<usize> {
+        if self.places.is_empty() || id == 0 {
+            return None;
+        }
+        let mut at = self.home(id);
+        loop {
+            match self.places[at].0 {
+                0 => return None,
+                found if found == id => return Some(at),
+                _ => at = (at + 1) & self.mask(),
+            }
+        }
+    }
+
+    fn get(&self, id: u32) -> Option<u32> {
+        self.find(id).map(|at| self.places[at].1)
+    }
+
+    fn insert(&mut self, id: u32, index: u32) {
+        debug_assert!(id != 0 && self.find(id).is_none());
+        if (self.len + 1) * 2 > self.places.len() {
+            let size = (self.places.len() * 2).max(Self::MIN_PLACES);
+            let old = core::mem::replace(&mut self.places, alloc::vec![(0, 0); size]);
+            for (id, index) in old.into_iter().filter(|(id, _)| *id != 0) {
+                self.place(id, index);
+            }
+        }
+        self.place(id, index);
+        self.len += 1;
+    }
+
+    fn place(&mut self, id: u32, index: u32) {
+        let mut at = self.home(id);
+        while self.places[at].0 != 0 {
+            at = (at + 1) & self.mask();
+        }
+        self.places[at] = (id, index);
+    }
+
+    fn remove(&mut self, id: u32) {
+        let Some(mut hole) = self.find(id) else { return };
+        self.len -= 1;
+        // Close the gap: an entry further on moves up unless its home lies behind the hole.
+        let mut at = hole;
+        loop {
+            self.places[hole] = (0, 0);
+            loop {
+                at = (at + 1) & self.mask();
+                let (moving, _) = self.places[at];
+                if moving == 0 {
+                    return;
+                }
+                let from_home = at.wrapping_sub(self.home(moving)) & self.mask();
+                let from_hole = at.wrapping_sub(hole) & self.mask();
+                if from_home >= from_hole {
+                    break;
+                }
+            }
+            self.places[hole] = self.places[at];
+            hole = at;
+        }
+    }
+}
+
+/// The last closed ids and how they ended, and the ranges the peer jumped over.
+///
+/// Only late frames look here; that is what tells an honest race from a fault without timers.
+#[derive(Debug)]
+struct ClosedIds {
+    ring: VecDeque<(u32, Closed)>,
+    max: usize,
+    skipped: VecDeque<(u32, u32)>,
+}
+
+impl ClosedIds {
+    const MAX_SKIPPED: usize = 8;
+
+    fn new(max: usize) -> Self {
+        Self { ring: VecDeque::new(), max, skipped: VecDeque::new() }
+    }
+
+    fn push(&mut self, id: u32, how: Closed) {
+        if self.max == 0 {
+            return;
+        }
+        if self.ring.len() >= self.max {
+            self.ring.pop_front();
+        }
+        self.ring.push_back((id, how));
+    }
+
+    fn note_opened(&mut self, previous: u32, id: u32) {
+        // Client ids are odd; before the first one `previous` is 0.
+        let first = if previous == 0 { 1 } else { previous.saturating_add(2) };
+        if first < id {
+            if self.skipped.len() == Self::MAX_SKIPPED {
+                self.skipped.pop_front();
+            }
+            self.skipped.push_back((first, id));
+        }
+    }
+
+    fn find(&self, id: u32) -> PastId {
+        // Late frames are mostly for what closed last.
+        if let Some((_, how)) = self.ring.iter().rev().find(|(known, _)| *known == id) {
+            return PastId::Closed(*how);
+        }
+        if self.skipped.iter().any(|&(from, to)| (from..to).contains(&id)) {
+            return PastId::Skipped;
+        }
+        PastId::Forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use super::*;
+    use crate::http2::stream::StreamState;
+
+    fn stream() -> Stream {
+        Stream::new(StreamState::Idle, 0, 0)
+    }
+
+    /// `arch:3.1`: a stale key never names another stream.
+    #[test]
+    fn a_stale_key_never_names_another_stream() {
+        let mut store = Store::new(4);
+        let old = store.insert(stream());
+        assert!(store.remove(old).is_some());
+        let new = store.insert(stream());
+        assert!(store.get(old).is_none() && store.get_mut(old).is_none());
+        assert!(store.remove(old).is_none());
+        assert!(store.get(new).is_some());
+        assert_eq!(store.len(), 1);
+    }
+
+    /// The index agrees with a map, also when ids collide and leave in any order.
+    #[test]
+    fn the_id_index_agrees_with_a_map() {
+        fn property(ops: Vec<(u8, bool)>) -> bool {
+            let mut index = IdIndex::default();
+            let mut model = BTreeMap::new();
+            for (step, (n, insert)) in ops.into_iter().enumerate() {
+                // Few homes, many collisions: ids that are equal modulo the smallest table.
+                let id = (u32::from(n) % 24) * 16 + 1;
+                if insert && !model.contains_key(&id) {
+                    index.insert(id, step as u32);
+                    model.insert(id, step as u32);
+                } else if !insert {
+                    index.remove(id);
+                    model.remove(&id);
+                }
+                if index.len != model.len()
+                    || (0..24).any(|n| index.get(n * 16 + 1) != model.get(&(n * 16 + 1)).copied())
+                {
+                    return false;
+                }
+            }
+            true
+        }
+        quickcheck::quickcheck(property as fn(Vec<(u8, bool)>) -> bool);
+    }
+
+    /// `h2:T10`, `arch:9` `max_closed_streams`: closed ids are remembered up to the limit, skipped ranges
+    /// as ranges.
+    #[test]
+    fn closed_ids_are_remembered_up_to_the_limit() {
+        let mut store = Store::new(2);
+        store.note_opened(0, 13);
+        for id in [13, 15, 17] {
+            store.close_id(id, Closed::Ended);
+        }
+        assert_eq!(store.past(13), PastId::Forgotten);
+        assert_eq!(store.past(15), PastId::Closed(Closed::Ended));
+        assert_eq!(store.past(1), PastId::Skipped);
+        assert_eq!(store.past(11), PastId::Skipped);
+        store.remember(17, Closed::WeReset);
+        assert_eq!(store.past(17), PastId::Closed(Closed::WeReset));
+        for id in (100..200).map(|n| n * 4 + 1) {
+            store.note_opened(id - 4, id);
+        }
+        assert!(store.closed.skipped.len() <= ClosedIds::MAX_SKIPPED);
+    }
+}

@@ -1,0 +1,407 @@
+//! One stream (RFC 9113 §5.1): its state, what it still has to send, what it may still receive.
+//!
+//! ```text
+//!                          HEADERS committed (client)
+//!                          HEADERS arrived (server)
+//!             ,--------.                              ,----------------------------------.
+//!             |  Idle  |----------------------------->|  Open { local, remote }          |
+//!             '--------'                              '----------------------------------'
+//!                 |                END_STREAM received |        |        | END_STREAM sent
+//!                 |                                    v        |        v
+//!                 |            ,---------------------------.    |    ,---------------------------.
+//!                 |            | HalfClosedRemote(local)   |    |    | HalfClosedLocal(remote)   |
+//!                 |            '---------------------------'    |    '---------------------------'
+//!                 |                    END_STREAM sent |        |        | END_STREAM received
+//!                 |                    RST_STREAM      |        |        | RST_STREAM
+//!                 | cancelled                          v        v        v
+//!                 | (no frame)                 ,----------------------------------.
+//!                 '--------------------------->|  Closed(how)                     |
+//!                                              '----------------------------------'
+//! ```
+//!
+//! A half that is open knows what it waits for: its head, or its body. "Reserved" is missing because push
+//! is refused. An idle stream of the peer has no object at all; `Idle` is a client's stream whose HEADERS
+//! has not been committed, which therefore has no id.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::buf::Arena;
+use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http2::flow::{RecvWindow, SendWindow};
+use crate::time::Instant;
+
+/// What the open half of a stream waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The head of the message. Informational responses do not end this phase.
+    Head,
+    /// DATA, trailers, or the end.
+    Body,
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Both sides sent END_STREAM.
+    Ended,
+    /// The peer sent RST_STREAM.
+    PeerReset,
+    /// We sent RST_STREAM, or refused or ignored the stream: late frames are honest.
+    WeReset,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamState {
+    Idle,
+    Open { local: Phase, remote: Phase },
+    HalfClosedLocal(Phase),
+    HalfClosedRemote(Phase),
+    Closed(Closed),
+}
+
+impl StreamState {
+    /// What our half waits for; `None` if it ended, or has not begun.
+    pub(crate) fn local(self) -> Option<Phase> {
+        match self {
+            Self::Open { local, .. } | Self::HalfClosedRemote(local) => Some(local),
+            Self::Idle | Self::HalfClosedLocal(_) | Self::Closed(_) => None,
+        }
+    }
+
+    /// What the peer's half waits for; `None` if it ended, or has not begun.
+    pub(crate) fn remote(self) -> Option<Phase> {
+        match self {
+            Self::Open { remote, .. } | Self::HalfClosedLocal(remote) => Some(remote),
+            Self::Idle | Self::HalfClosedRemote(_) | Self::Closed(_) => None,
+        }
+    }
+
+    pub(crate) fn is_closed(self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    /// Does the stream exist for the peer?
+    pub(crate) fn is_on_wire(self) -> bool {
+        !matches!(self, Self::Idle | Self::Closed(_))
+    }
+
+    /// A head was committed to the output. On a client that opens the stream.
+    pub(crate) fn sent_head(&mut self) {
+        *self = match *self {
+            Self::Idle => Self::Open { local: Phase::Body, remote: Phase::Head },
+            Self::Open { remote, .. } => Self::Open { local: Phase::Body, remote },
+            Self::HalfClosedRemote(_) => Self::HalfClosedRemote(Phase::Body),
+            other => other,
+        };
+    }
+
+    /// The final head of the peer's message arrived.
+    pub(crate) fn received_head(&mut self) {
+        *self = match *self {
+            Self::Open { local, .. } => Self::Open { local, remote: Phase::Body },
+            Self::HalfClosedLocal(_) => Self::HalfClosedLocal(Phase::Body),
+            other => other,
+        };
+    }
+
+    /// END_STREAM was committed to the output.
+    pub(crate) fn sent_end(&mut self) {
+        *self = match *self {
+            Self::Open { remote, .. } => Self::HalfClosedLocal(remote),
+            Self::HalfClosedRemote(_) => Self::Closed(Closed::Ended),
+            other => other,
+        };
+    }
+
+    /// END_STREAM arrived.
+    pub(crate) fn received_end(&mut self) {
+        *self = match *self {
+            Self::Open { local, .. } => Self::HalfClosedRemote(local),
+            Self::HalfClosedLocal(_) => Self::Closed(Closed::Ended),
+            other => other,
+        };
+    }
+}
+
+/// A head that waits for its turn. Boxed: it lives for one turn, the stream for the whole call.
+#[derive(Debug)]
+pub(crate) enum Head {
+    Request(Box<RequestHead>),
+    Response(Box<ResponseHead>),
+}
+
+/// How our half will end, once the application has said so.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Not said yet.
+    Open,
+    /// END_STREAM on the head.
+    OnHead,
+    /// END_STREAM on the last DATA, an empty one if need be.
+    OnData,
+    /// A field block after the last DATA.
+    Trailers(Headers),
+}
+
+/// In which queue of the scheduler a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queued {
+    No,
+    /// Client: waits for a slot of the peer's SETTINGS_MAX_CONCURRENT_STREAMS.
+    Pending,
+    /// Has something to send.
+    Ready,
+    /// Has DATA, and the connection's window is exhausted.
+    Parked,
+}
+
+/// A message, or what is left of it: its envelope prefix and its payload.
+#[derive(Debug)]
+struct Chunk {
+    prefix: [u8; Rope::PREFIX],
+    /// Octets of `prefix` already taken; all of them when there is none.
+    taken: u8,
+    payload: Bytes,
+}
+
+impl Chunk {
+    fn prefix(&self) -> &[u8] {
+        self.prefix.get(usize::from(self.taken)..).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.prefix().len() + self.payload.len()
+    }
+}
+
+/// Octets a stream still has to send, in order. The first message needs no heap.
+#[derive(Debug, Default)]
+pub(crate) struct Rope {
+    first: Option<Chunk>,
+    rest: VecDeque<Chunk>,
+    len: usize,
+}
+
+impl Rope {
+    const PREFIX: usize = 5;
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn push(&mut self, prefix: Option<[u8; Self::PREFIX]>, payload: Bytes) {
+        let taken = if prefix.is_some() { 0 } else { Self::PREFIX as u8 };
+        let chunk = Chunk { prefix: prefix.unwrap_or_default(), taken, payload };
+        if chunk.len() == 0 {
+            return;
+        }
+        self.len += chunk.len();
+        match &self.first {
+            None => self.first = Some(chunk),
+            Some(_) => self.rest.push_back(chunk),
+        }
+    }
+
+    /// Moves the first `n` octets, at most [`len`](Self::len), to `arena`.
+    pub(crate) fn cut(&mut self, n: usize, arena: &mut Arena) {
+        debug_assert!(n <= self.len);
+        let mut left = n.min(self.len);
+        self.len -= left;
+        while let Some(chunk) = &mut self.first {
+            let from_prefix = left.min(chunk.prefix().len());
+            arena.put(chunk.prefix().get(..from_prefix).unwrap_or_default());
+            chunk.taken += from_prefix as u8;
+            left -= from_prefix;
+            if left < chunk.payload.len() {
+                if left > 0 {
+                    arena.chain(chunk.payload.split_to(left));
+                }
+                return;
+            }
+            if !chunk.prefix().is_empty() {
+                return;
+            }
+            left -= chunk.payload.len();
+            arena.chain(mem::take(&mut chunk.payload));
+            self.first = self.rest.pop_front();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// A stream of either role.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Zero until HEADERS is committed.
+    pub(crate) id: u32,
+    /// Index of the call it carries, in the connection's table.
+    pub(crate) call: u32,
+    pub(crate) state: StreamState,
+    /// The call's owner is gone: nothing is reported any more.
+    pub(crate) released: bool,
+    pub(crate) queued: Queued,
+
+    // What we send.
+    pub(crate) head: Option<Head>,
+    pub(crate) rope: Rope,
+    pub(crate) end: End,
+    pub(crate) send_window: SendWindow,
+    /// The rope reached the high-water mark: say so when it is down to the low one.
+    pub(crate) was_full: bool,
+    /// Since when there is DATA that no window lets through.
+    pub(crate) stalled_since: Option<Instant>,
+    /// An entry of the stall queue names this stream.
+    pub(crate) stall_watched: bool,
+
+    // What we receive.
+    pub(crate) recv_window: RecvWindow,
+    /// An update of `recv_window` is noted for the next output.
+    pub(crate) update_noted: bool,
+    /// Octets of DATA still due by `content-length`.
+    pub(crate) content_length: Option<u64>,
+    /// The request was HEAD: the response has no body whatever its `content-length` says.
+    pub(crate) is_head: bool,
+    /// Size of the informational responses so far, in list octets.
+    pub(crate) informational: u32,
+    /// Octets missing of the message that the call waits for.
+    pub(crate) need: usize,
+    /// Octets by which the target of `recv_window` was raised for it.
+    pub(crate) reserved: u32,
+    /// Waits for a reservation.
+    pub(crate) awaits_reservation: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(state: StreamState, send_window: u32, recv_window: u32) -> Self {
+        Self {
+            id: 0,
+            call: u32::MAX,
+            state,
+            released: false,
+            queued: Queued::No,
+            head: None,
+            rope: Rope::default(),
+            end: End::Open,
+            send_window: SendWindow::new(send_window),
+            was_full: false,
+            stalled_since: None,
+            stall_watched: false,
+            recv_window: RecvWindow::new(recv_window),
+            update_noted: false,
+            content_length: None,
+            is_head: false,
+            informational: 0,
+            need: 0,
+            reserved: 0,
+            awaits_reservation: false,
+        }
+    }
+
+    /// Has the application said how our half ends?
+    pub(crate) fn is_finished(&self) -> bool {
+        !matches!(self.end, End::Open)
+    }
+
+    /// Is there a frame to send, windows apart?
+    pub(crate) fn has_output(&self) -> bool {
+        if self.head.is_some() {
+            return true;
+        }
+        self.state.local() == Some(Phase::Body) && (self.rope.len() > 0 || self.is_finished())
+    }
+
+    /// `has_output`, and the stream's own window lets a frame through.
+    pub(crate) fn is_sendable(&self) -> bool {
+        self.has_output() && (self.head.is_some() || self.rope.len() == 0 || self.send_window.available() > 0)
+    }
+
+    /// Drops what was not sent.
+    pub(crate) fn discard_output(&mut self) {
+        self.head = None;
+        self.rope.clear();
+        self.end = End::Open;
+        self.stalled_since = None;
+        self.was_full = false;
+    }
+}
+
+impl Rope {
+    /// The first `n` octets as they would be sent, for assertions.
+    #[cfg(test)]
+    fn peek(&self) -> alloc::vec::Vec<u8> {
+        let mut octets = alloc::vec::Vec::new();
+        for chunk in self.first.iter().chain(&self.rest) {
+            octets.extend_from_slice(chunk.prefix());
+            octets.extend_from_slice(&chunk.payload);
+        }
+        octets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::buf::Transmit;
+
+    fn drained(arena: &mut Arena) -> Vec<u8> {
+        let mut out = Transmit::new();
+        arena.drain_into(&mut out);
+        out.chunks().flatten().copied().collect()
+    }
+
+    /// RFC 9113 §5.1: the edges of the diagram, for both roles.
+    #[test]
+    fn the_state_follows_the_diagram() {
+        let mut client = StreamState::Idle;
+        client.sent_head();
+        assert_eq!(client, StreamState::Open { local: Phase::Body, remote: Phase::Head });
+        client.received_head();
+        client.sent_end();
+        assert_eq!(client, StreamState::HalfClosedLocal(Phase::Body));
+        client.received_end();
+        assert_eq!(client, StreamState::Closed(Closed::Ended));
+
+        let mut server = StreamState::Open { local: Phase::Head, remote: Phase::Body };
+        server.received_end();
+        assert_eq!(server, StreamState::HalfClosedRemote(Phase::Head));
+        server.sent_head();
+        assert_eq!(server.local(), Some(Phase::Body));
+        server.sent_end();
+        assert_eq!(server, StreamState::Closed(Closed::Ended));
+        server.sent_end();
+        server.received_end();
+        server.sent_head();
+        assert_eq!(server, StreamState::Closed(Closed::Ended), "nothing leads out of closed");
+    }
+
+    /// `h2:Q7`: cutting at any place keeps every octet in order, across prefixes and messages.
+    #[test]
+    fn a_rope_can_be_cut_anywhere() {
+        let whole: Vec<u8> = (0..30).collect();
+        for first in 0..=30 {
+            for second in 0..=(30 - first) {
+                let mut rope = Rope::default();
+                rope.push(Some([0, 1, 2, 3, 4]), Bytes::from_iter(5..12));
+                rope.push(None, Bytes::new());
+                rope.push(Some([12, 13, 14, 15, 16]), Bytes::new());
+                rope.push(None, Bytes::from_iter(17..30));
+                assert_eq!(rope.len(), 30);
+                let mut arena = Arena::new(64, 4);
+                rope.cut(first, &mut arena);
+                rope.cut(second, &mut arena);
+                assert_eq!(rope.len(), 30 - first - second);
+                assert_eq!(rope.peek(), &whole[first + second..]);
+                assert_eq!(drained(&mut arena), &whole[..first + second], "cut {first} and {second}");
+            }
+        }
+    }
+}
