@@ -2,6 +2,8 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
 
 use bytes::Bytes;
 
@@ -11,6 +13,7 @@ use super::envelope::{Decoder, PREFIX, peer_fault};
 use super::metadata::Metadata;
 use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
+use super::percent;
 use super::protocol::{Protocol, ProtocolSpec};
 use super::send::SendSide;
 use super::status::{Code, Origin, Status};
@@ -30,7 +33,7 @@ const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
 ///
 /// ```text
 ///              handle_head              handle_end
-/// AwaitHead ─────────────────▶ Body ──────────────────▶ Done
+/// AwaitHead ──────────────▶ Body, NotRpc ──────────────▶ Done
 ///     └─── handle_head(end), handle_reset, fail, fault ───▲
 /// ```
 #[derive(Debug)]
@@ -58,8 +61,16 @@ enum State {
         http: u16,
         early: Option<Status>,
     },
+    /// An answer of plain HTTP, not RPC. The beginning of its body is kept, for people.
+    NotRpc {
+        status: Status,
+        text: Vec<u8>,
+    },
     Done(Status),
 }
+
+/// Most bytes of a plain HTTP body that go into a status message.
+const MAX_TEXT: usize = 200;
 
 impl ClientCall {
     /// A call that is yet to be sent; `codec` is the [name](super::Codec::name) of its codec.
@@ -151,17 +162,22 @@ impl ClientCall {
                     trailers::decode(head.headers).or(fallback).unwrap_or_else(|| self.plain_http(head.status));
                 self.end(status);
             }
-            (State::Body { .. }, true) => self.handle_end(Some(head.headers)),
+            (State::Body { .. } | State::NotRpc { .. }, true) => self.handle_end(Some(head.headers)),
             (State::AwaitHead, false) => self.begin(head),
-            (State::Body { .. }, false) => {
+            (State::Body { .. } | State::NotRpc { .. }, false) => {
                 self.give_up(peer_fault("second response head"), ErrorCode::PROTOCOL_ERROR);
             }
         }
     }
 
     fn begin(&mut self, head: ResponseHead) {
-        if let Err(status) = self.check_content_type(&head) {
-            return self.give_up(status, ErrorCode::CANCEL);
+        match self.check_content_type(&head) {
+            Ok(()) => {}
+            Err(status) if head.status == 200 => return self.give_up(status, ErrorCode::CANCEL),
+            Err(status) => {
+                self.state = State::NotRpc { status, text: Vec::new() };
+                return;
+            }
         }
         let encoding = head.headers.get(self.spec.encoding).map(|value| &**value);
         match compress::announced(encoding, self.compressions) {
@@ -181,8 +197,14 @@ impl ClientCall {
 
     /// Octets of the response's body, in any split.
     pub fn handle_data(&mut self, data: Bytes) {
-        match &self.state {
+        match &mut self.state {
             State::Done(_) => {}
+            State::NotRpc { text, .. } => {
+                text.extend_from_slice(&data[..data.len().min(MAX_TEXT - text.len())]);
+                if text.len() == MAX_TEXT {
+                    self.end_plain(Some(ErrorCode::CANCEL));
+                }
+            }
             State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
             State::Body { .. } => {
                 if let Err(status) = self.decoder.push(data) {
@@ -196,13 +218,12 @@ impl ClientCall {
 
     /// The end of the response: its trailers, or `None` if it ended without.
     pub fn handle_end(&mut self, trailers: Option<Headers>) {
-        let State::Body { http, early } = &mut self.state else {
-            if matches!(self.state, State::AwaitHead) {
-                self.end(peer_fault("the response ended before its head"));
-            }
-            return;
+        let (http, early) = match &mut self.state {
+            State::Body { http, early } => (*http, early.take()),
+            State::NotRpc { .. } => return self.end_plain(None),
+            State::AwaitHead => return self.end(peer_fault("the response ended before its head")),
+            State::Done(_) => return,
         };
-        let (http, early) = (*http, early.take());
         let status = match trailers {
             Some(trailers) => trailers::decode(trailers).unwrap_or_else(|| self.plain_http(http)),
             None => match early.filter(|_| self.decoder.begun() == 0) {
@@ -216,6 +237,9 @@ impl ClientCall {
 
     /// The peer reset the stream. Complete messages of a stream can still be pulled.
     pub fn handle_reset(&mut self, code: ErrorCode) {
+        if matches!(self.state, State::NotRpc { .. }) {
+            return self.end_plain(None);
+        }
         self.close(Status::from_reset(code), SendError::Failed(StreamError::Reset(code)));
     }
 
@@ -268,7 +292,7 @@ impl ClientCall {
     pub fn status(&self) -> Option<&Status> {
         match &self.state {
             State::Done(status) => Some(status),
-            State::AwaitHead | State::Body { .. } => None,
+            State::AwaitHead | State::Body { .. } | State::NotRpc { .. } => None,
         }
     }
 
@@ -301,6 +325,18 @@ impl ClientCall {
         self.close(status, SendError::Finished);
     }
 
+    /// Ends an answer of plain HTTP, as far as it came.
+    fn end_plain(&mut self, reset: Option<ErrorCode>) {
+        let State::NotRpc { status, text } = &mut self.state else { return };
+        let text = percent::text(text.trim_ascii());
+        let mut status = mem::take(status);
+        if !text.is_empty() {
+            status.append_message(&format!(": {}", text.escape_debug()));
+        }
+        self.wants_reset = reset;
+        self.close(status, SendError::Finished);
+    }
+
     /// The response cannot be used, and the rest of it is not wanted.
     fn give_up(&mut self, status: Status, code: ErrorCode) {
         self.wants_reset = Some(code);
@@ -324,7 +360,7 @@ impl ClientCall {
         // Some servers leave it out of otherwise good responses.
         let Some(content_type) = head.headers.get(&HeaderName::CONTENT_TYPE) else { return Ok(()) };
         match self.spec.codec(content_type) {
-            Some(codec) if codec == self.codec => Ok(()),
+            Some(codec) if codec == self.codec || head.status != 200 => Ok(()),
             // A bare type names no codec: some servers answer with it whatever the request's was.
             Some(_) if self.spec.is_bare(content_type) => Ok(()),
             Some(codec) => Err(peer_fault(format!(
@@ -354,3 +390,6 @@ impl ClientCall {
 fn cardinality(message: &'static str) -> Status {
     Status::unimplemented(message).with_origin(Origin::Peer)
 }
+
+#[cfg(test)]
+mod tests;

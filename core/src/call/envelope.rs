@@ -298,3 +298,6 @@ impl Backlog {
 pub(crate) fn peer_fault(message: impl Into<alloc::borrow::Cow<'static, str>>) -> Status {
     Status::internal(message).with_origin(Origin::Peer)
 }
+
+#[cfg(test)]
+mod tests;

@@ -312,3 +312,6 @@ impl fmt::Display for MetadataError {
 }
 
 impl core::error::Error for MetadataError {}
+
+#[cfg(test)]
+mod tests;

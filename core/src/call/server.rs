@@ -194,7 +194,7 @@ impl ServerCall {
 
     /// Octets of the request's body, in any split.
     pub fn handle_data(&mut self, data: Bytes) {
-        if !matches!(self.state, State::Receiving) {
+        if !self.is_receiving() {
             return;
         }
         match self.decoder.push(data) {
@@ -205,7 +205,7 @@ impl ServerCall {
 
     /// The end of the request; its trailers mean nothing in any dialect.
     pub fn handle_end(&mut self, _trailers: Option<Headers>) {
-        if !matches!(self.state, State::Receiving) {
+        if !self.is_receiving() {
             return;
         }
         self.state = State::Ended;
@@ -216,8 +216,12 @@ impl ServerCall {
         }
     }
 
-    /// The client reset the stream: nobody waits for the response any more.
+    /// The client reset the stream: nobody waits for the response any more. After [`finish`](Self::finish) it means
+    /// nothing.
     pub fn handle_reset(&mut self, code: ErrorCode) {
+        if self.send.is_finished() {
+            return;
+        }
         self.decoder.discard();
         self.send.end(SendError::Failed(StreamError::Reset(code)));
         self.state = State::Reset;
@@ -336,6 +340,11 @@ impl ServerCall {
         ResponseHead { status: self.spec.http_statuses[0], headers }
     }
 
+    /// What comes after the response, or after a fault, is of no interest.
+    fn is_receiving(&self) -> bool {
+        matches!(self.state, State::Receiving) && !self.send.is_finished()
+    }
+
     fn check_cardinality(&mut self) {
         if !self.kind.is_some_and(CallKind::is_single_request) {
             return;
@@ -365,3 +374,6 @@ fn reject(status: u16, name: HeaderName, value: &'static str) -> Accept {
     headers.push(name, value);
     Accept::Reject(ResponseHead { status, headers })
 }
+
+#[cfg(test)]
+mod tests;

@@ -258,6 +258,10 @@ impl Status {
         self.inner().unprocessed
     }
 
+    pub(crate) fn append_message(&mut self, text: &str) {
+        self.inner_mut().message.to_mut().push_str(text);
+    }
+
     fn inner(&self) -> &Inner {
         self.0.as_deref().unwrap_or(&SUCCESS)
     }
@@ -326,3 +330,6 @@ impl fmt::Debug for Status {
 }
 
 impl core::error::Error for Status {}
+
+#[cfg(test)]
+mod tests;

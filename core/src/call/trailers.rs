@@ -65,3 +65,6 @@ fn digits(code: Code) -> &'static str {
         ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"];
     DIGITS[code as usize]
 }
+
+#[cfg(test)]
+mod tests;

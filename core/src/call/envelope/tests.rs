@@ -1,0 +1,244 @@
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use super::*;
+use crate::call::Code;
+
+const LIMIT: usize = 4 * 1024 * 1024;
+
+fn body(messages: &[&[u8]]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for message in messages {
+        body.extend_from_slice(&prefix(message.len(), false).unwrap());
+        body.extend_from_slice(message);
+    }
+    body
+}
+
+fn drain(decoder: &mut Decoder) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    while let Some(mut message) = decoder.pull() {
+        messages.push(message.copy_to_bytes(message.len()).to_vec());
+    }
+    messages
+}
+
+/// Feeds `body` in pieces that end at `cuts`.
+fn feed(decoder: &mut Decoder, body: &[u8], cuts: &[usize]) -> Result<(), Status> {
+    let body = Bytes::copy_from_slice(body);
+    let mut start = 0;
+    for &end in cuts.iter().chain([&body.len()]) {
+        decoder.push(body.slice(start..end))?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// tri:1 tri:2 tri:5
+#[test]
+fn a_cut_at_any_octet_gives_the_same_messages() {
+    let messages: [&[u8]; 4] = [b"\x0a\x05world", b"", b"x", b"another one"];
+    let body = body(&messages);
+    for first in 0..=body.len() {
+        for second in first..=body.len() {
+            let mut decoder = Decoder::new(LIMIT);
+            feed(&mut decoder, &body, &[first, second]).unwrap();
+            assert_eq!(decoder.buffered(), body.len());
+            assert_eq!(drain(&mut decoder), messages, "cut at {first} and {second}");
+            assert_eq!((decoder.buffered(), decoder.begun(), decoder.is_partial()), (0, 4, false));
+        }
+    }
+}
+
+/// tri:3
+#[test]
+fn one_message_over_a_hundred_chunks_is_delivered_once() {
+    let message: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
+    let body = body(&[&message]);
+    let cuts: Vec<usize> = (1..100).map(|i| i * body.len() / 100).collect();
+    let mut decoder = Decoder::new(LIMIT);
+    feed(&mut decoder, &body, &cuts).unwrap();
+    assert_eq!(drain(&mut decoder), [message]);
+}
+
+/// tri:171
+#[test]
+fn a_prefix_in_a_chunk_of_its_own_costs_no_copy_of_the_payload() {
+    let payload = Bytes::from(vec![7; 20]);
+    let mut decoder = Decoder::new(LIMIT);
+    decoder.push(Bytes::copy_from_slice(&prefix(20, false).unwrap())).unwrap();
+    assert_eq!(decoder.need(), 20);
+    decoder.push(payload.clone()).unwrap();
+    decoder.push(Bytes::new()).unwrap();
+    assert_eq!(decoder.pull().unwrap().chunk().as_ptr(), payload.as_ptr());
+}
+
+#[test]
+fn payloads_are_not_copied_whole_or_in_large_pieces() {
+    let whole = Bytes::from(body(&[&[1; 100], &[2; 3000]]));
+    let mut decoder = Decoder::new(LIMIT);
+    decoder.push(whole.slice(..2000)).unwrap();
+    decoder.push(whole.slice(2000..)).unwrap();
+    assert_eq!(decoder.pull().unwrap().chunk().as_ptr(), whole[PREFIX..].as_ptr());
+    let mut second = decoder.pull().unwrap();
+    assert_eq!(second.len(), 3000);
+    assert_eq!(second.chunk().as_ptr(), whole[PREFIX + 100 + PREFIX..].as_ptr());
+    second.advance(second.chunk().len());
+    assert_eq!(second.chunk().as_ptr(), whole[2000..].as_ptr());
+}
+
+/// h2:A21: single octets are copied together, at the front and behind a complete message.
+#[test]
+fn small_pieces_become_few_chunks() {
+    let body = body(&[&[1; 900], &[2; 900]]);
+    let cuts: Vec<usize> = (1..body.len()).collect();
+    let mut decoder = Decoder::new(LIMIT);
+    feed(&mut decoder, &body, &cuts).unwrap();
+    for _ in 0..2 {
+        let message = decoder.pull().unwrap();
+        assert_eq!(message.chunk().len(), 900, "one chunk");
+    }
+}
+
+/// tri:9 tri:10 tri:Q51
+#[test]
+fn flags_other_than_compressed_are_refused() {
+    for flags in [2_u8, 3, 4, 0x40, 0x80, 0x81, 0xff] {
+        let mut decoder = Decoder::new(LIMIT);
+        decoder.allow_compressed();
+        let status = decoder.push(Bytes::from(vec![flags, 0, 0, 0, 0])).unwrap_err();
+        assert_eq!((status.code(), status.origin()), (Code::Internal, Origin::Peer));
+        assert!(status.message().contains(&format!("0x{flags:02x}")), "{status}");
+    }
+}
+
+/// tri:6 tri:7 tri:8 tri:100
+#[test]
+fn a_compressed_message_needs_an_announced_encoding() {
+    for body in [&b"\x01\0\0\0\x01x"[..], b"\x01\0\0\0\0"] {
+        let mut decoder = Decoder::new(LIMIT);
+        assert_eq!(decoder.push(Bytes::copy_from_slice(body)).unwrap_err().code(), Code::Internal);
+    }
+    let mut decoder = Decoder::new(LIMIT);
+    decoder.allow_compressed();
+    decoder.push(Bytes::from_static(b"\x01\0\0\0\x01x\x01\0\0\0\0\0\0\0\0\x01y")).unwrap();
+    // An empty message is never handed to a decompressor.
+    let seen: Vec<_> = core::iter::from_fn(|| decoder.pull()).map(|m| (m.len(), m.is_compressed())).collect();
+    assert_eq!(seen, [(1, true), (0, false), (1, false)]);
+}
+
+/// tri:4 tri:13 tri:Q22
+#[test]
+fn a_message_above_the_limit_is_refused_by_its_prefix() {
+    let mut decoder = Decoder::new(10);
+    decoder.push(Bytes::from(body(&[&[0; 10]]))).unwrap();
+    assert_eq!(decoder.pull().unwrap().len(), 10);
+    let status = decoder.push(Bytes::copy_from_slice(&prefix(11, false).unwrap())).unwrap_err();
+    assert_eq!((status.code(), status.origin()), (Code::ResourceExhausted, Origin::Local));
+    assert_eq!(status.message(), "received message of 11 bytes exceeds max_recv_message of 10 bytes");
+    assert_eq!(decoder.buffered(), 0);
+    decoder.push(Bytes::from(vec![0; 11])).unwrap();
+    assert_eq!((decoder.buffered(), decoder.is_ready()), (0, false), "later input is dropped");
+
+    let status = Decoder::new(LIMIT).push(Bytes::from_static(b"\0\x80\0\0\0")).unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert!(status.message().contains("2147483648"), "{status}");
+}
+
+/// tri:32
+#[test]
+fn messages_in_front_of_a_fault_are_kept() {
+    let mut input = body(&[b"one", b"two"]);
+    input.extend_from_slice(b"\x02\0\0\0\x01x");
+    for cut in 0..=input.len() {
+        let mut decoder = Decoder::new(LIMIT);
+        feed(&mut decoder, &input, &[cut]).unwrap_err();
+        assert_eq!(drain(&mut decoder), [b"one", b"two"], "cut at {cut}");
+    }
+}
+
+/// tri:11 tri:12
+#[test]
+fn an_end_inside_a_message_is_seen() {
+    let input = body(&[b"one", b"two"]);
+    for len in 0..=input.len() {
+        let mut decoder = Decoder::new(LIMIT);
+        decoder.push(Bytes::copy_from_slice(&input[..len])).unwrap();
+        assert_eq!(decoder.is_partial(), ![0, 8, 16].contains(&len), "{len}");
+    }
+}
+
+/// arch:8: what a window reservation is made of.
+#[test]
+fn need_counts_what_is_missing_of_the_message_at_the_front() {
+    let mut decoder = Decoder::new(LIMIT);
+    let input = Bytes::from(body(&[&[0; 10], &[0; 5000]]));
+    decoder.push(input.slice(..4)).unwrap();
+    assert_eq!(decoder.need(), 0);
+    decoder.push(input.slice(4..6)).unwrap();
+    assert_eq!(decoder.need(), 9);
+    decoder.push(input.slice(6..30)).unwrap();
+    assert_eq!((decoder.need(), decoder.is_ready()), (0, true));
+    decoder.pull().unwrap();
+    assert_eq!((decoder.need(), decoder.buffered()), (5000 - 10, 15));
+    decoder.push(input.slice(30..)).unwrap();
+    assert_eq!((decoder.need(), decoder.is_ready()), (0, true));
+    decoder.discard();
+    assert_eq!((decoder.need(), decoder.is_ready(), decoder.buffered()), (0, false, 0));
+}
+
+/// tri:17 tri:19
+#[test]
+fn a_prefix_has_flags_zero_or_one_and_a_big_endian_length() {
+    assert_eq!(prefix(7, false), Some([0, 0, 0, 0, 7]));
+    assert_eq!(prefix(27, true), Some([1, 0, 0, 0, 27]));
+    assert_eq!(prefix(0, true), Some([0; 5]));
+    assert_eq!(prefix(u32::MAX as usize, false), Some([0, 255, 255, 255, 255]));
+    assert_eq!(prefix(u32::MAX as usize + 1, false), None);
+}
+
+/// A parser that has the whole body at once: the messages, whether it ends between two, and the code it fails with.
+fn parse(mut body: &[u8], limit: usize) -> (Vec<Vec<u8>>, bool, Option<Code>) {
+    let mut messages = Vec::new();
+    loop {
+        let Some((&[flags, a, b, c, d], rest)) = body.split_first_chunk() else {
+            return (messages, body.is_empty(), None);
+        };
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        if flags > 0 {
+            return (messages, true, Some(Code::Internal));
+        }
+        if len > limit {
+            return (messages, true, Some(Code::ResourceExhausted));
+        }
+        let Some((message, rest)) = rest.split_at_checked(len) else { return (messages, false, None) };
+        messages.push(message.to_vec());
+        body = rest;
+    }
+}
+
+/// tri:1
+#[test]
+fn any_body_in_any_split_agrees_with_a_plain_parser() {
+    fn agrees(input: Vec<Vec<u8>>, noise: Vec<u8>, cuts: Vec<usize>, pull_early: bool) -> bool {
+        let messages: Vec<&[u8]> = input.iter().map(Vec::as_slice).collect();
+        let body = [body(&messages), noise].concat();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
+        cuts.sort_unstable();
+        let mut decoder = Decoder::new(64);
+        let (mut seen, mut fault) = (Vec::new(), None);
+        let mut start = 0;
+        for &end in cuts.iter().chain([&body.len()]) {
+            let piece = Bytes::copy_from_slice(&body[start..end]);
+            fault = fault.or(decoder.push(piece).err().map(|status| status.code()));
+            start = end;
+            if pull_early {
+                seen.append(&mut drain(&mut decoder));
+            }
+        }
+        seen.append(&mut drain(&mut decoder));
+        let (expected, is_whole, code) = parse(&body, 64);
+        seen == expected && fault == code && (fault.is_some() || decoder.is_partial() != is_whole)
+    }
+    quickcheck::quickcheck(agrees as fn(Vec<Vec<u8>>, Vec<u8>, Vec<usize>, bool) -> bool);
+}
