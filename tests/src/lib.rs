@@ -1,4 +1,9 @@
 //! Harnesses shared by the integration tests of trirpc.
 
 pub mod alloc;
+pub mod clock;
+pub mod frames;
+pub mod pipe;
+pub mod random;
 pub mod sources;
+pub mod trace;
