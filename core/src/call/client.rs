@@ -151,6 +151,11 @@ impl ClientCall {
         self.send.is_finished()
     }
 
+    /// Why nothing more can be sent, if the call has ended.
+    pub fn send_error(&self) -> Option<SendError> {
+        self.send.error()
+    }
+
     /// The final head of the response; `end` if the response ends with it.
     pub fn handle_head(&mut self, head: ResponseHead, end: bool) {
         match (&self.state, end) {

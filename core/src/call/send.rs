@@ -62,6 +62,14 @@ impl SendSide {
         }
     }
 
+    /// Why nothing more can be sent, if the call has ended.
+    pub(crate) fn error(&self) -> Option<SendError> {
+        match &self.state {
+            State::Open | State::Sealed => None,
+            State::Over(error) => Some(error.clone()),
+        }
+    }
+
     /// Ends sending; a second time changes nothing.
     pub(crate) fn seal(&mut self) -> Result<(), SendError> {
         match &self.state {

@@ -330,6 +330,11 @@ impl ServerCall {
         self.send.is_finished()
     }
 
+    /// Why nothing more can be sent, if the call has ended.
+    pub fn send_error(&self) -> Option<SendError> {
+        self.send.error()
+    }
+
     /// What every response of this call begins with.
     fn bare_head(&self) -> ResponseHead {
         let mut headers = Headers::with_capacity(4);

@@ -1,0 +1,186 @@
+//! The calls of a connection: a slab with generations, and what each call has been told.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use crate::Instant;
+use crate::event::CallId;
+use crate::http2::StreamKey;
+
+/// One call: the pure machine and its place in the engine.
+pub(crate) struct Call<M> {
+    pub(crate) machine: M,
+    pub(crate) stream: StreamKey,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) signals: Signals,
+    /// The engine has nothing more for this call, and takes nothing more from it.
+    pub(crate) is_over: bool,
+}
+
+impl<M> Call<M> {
+    pub(crate) fn new(machine: M, stream: StreamKey, deadline: Option<Instant>) -> Self {
+        Self { machine, stream, deadline, signals: Signals::new(), is_over: false }
+    }
+}
+
+/// Kinds of event that belong to a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Signal {
+    Head = 1,
+    Readable = 2,
+    Writable = 4,
+    Finished = 8,
+}
+
+/// Which events a call may still raise, and which wait in the queue.
+///
+/// A kind is raised only while it is armed, and raising disarms it. `Readable` and `Writable` are armed
+/// again when the application runs into `Blocked`; the other two are raised once in a call's life.
+/// This is what bounds the event queue by four entries a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    armed: u8,
+    queued: u8,
+}
+
+impl Signals {
+    const fn new() -> Self {
+        Self { armed: 0b1111, queued: 0 }
+    }
+
+    pub(crate) fn arm(&mut self, signal: Signal) {
+        self.armed |= signal as u8;
+    }
+
+    /// True if the event is to be queued now.
+    pub(crate) fn raise(&mut self, signal: Signal) -> bool {
+        let raised = self.armed & signal as u8 != 0;
+        self.armed &= !(signal as u8);
+        if raised {
+            self.queued |= signal as u8;
+        }
+        raised
+    }
+
+    pub(crate) fn delivered(&mut self, signal: Signal) {
+        self.queued &= !(signal as u8);
+    }
+
+    pub(crate) fn has_queued(self) -> bool {
+        self.queued != 0
+    }
+}
+
+/// Slab of calls. A slot is reused under the next generation.
+pub(crate) struct Calls<M> {
+    slots: Vec<Slot<M>>,
+    free: Vec<u32>,
+}
+
+struct Slot<M> {
+    generation: NonZeroU32,
+    call: Option<Call<M>>,
+}
+
+impl<M> Calls<M> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The id that the next [`insert`](Self::insert) gives out.
+    pub(crate) fn next_id(&self) -> CallId {
+        match self.free.last() {
+            Some(&index) => {
+                let generation = self.slots.get(index as usize).map_or(NonZeroU32::MIN, |slot| slot.generation);
+                CallId::new(index, generation)
+            }
+            // Calls are bounded by `max_concurrent_streams` and `max_pending`, far below u32.
+            None => CallId::new(self.slots.len() as u32, NonZeroU32::MIN),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, call: Call<M>) -> CallId {
+        let id = self.next_id();
+        match self.free.pop() {
+            Some(index) => {
+                if let Some(slot) = self.slots.get_mut(index as usize) {
+                    slot.call = Some(call);
+                }
+            }
+            None => self.slots.push(Slot { generation: NonZeroU32::MIN, call: Some(call) }),
+        }
+        id
+    }
+
+    pub(crate) fn get(&self, id: CallId) -> Option<&Call<M>> {
+        let slot = self.slots.get(id.index())?;
+        if slot.generation == id.generation() { slot.call.as_ref() } else { None }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Call<M>> {
+        let slot = self.slots.get_mut(id.index())?;
+        if slot.generation == id.generation() { slot.call.as_mut() } else { None }
+    }
+
+    pub(crate) fn remove(&mut self, id: CallId) -> Option<Call<M>> {
+        let slot = self.slots.get_mut(id.index())?;
+        if slot.generation != id.generation() {
+            return None;
+        }
+        let call = slot.call.take()?;
+        slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        self.free.push(id.index() as u32);
+        Some(call)
+    }
+
+    /// The live call in slot `index`: the engine names calls by slot, and forgets them in the same step.
+    pub(crate) fn id_at(&self, index: u32) -> Option<CallId> {
+        let slot = self.slots.get(index as usize)?;
+        slot.call.as_ref().map(|_| CallId::new(index, slot.generation))
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = CallId> + '_ {
+        (0..self.slots.len() as u32).filter_map(|index| self.id_at(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(n: u8) -> Call<u8> {
+        Call::new(n, StreamKey::for_test(), None)
+    }
+
+    #[test]
+    fn a_stale_id_never_names_another_call() {
+        let mut calls = Calls::new();
+        let first = calls.insert(call(1));
+        assert_eq!(calls.get(first).unwrap().machine, 1);
+        assert!(calls.remove(first).is_some());
+        assert!(calls.remove(first).is_none(), "an id is spent once");
+        let second = calls.insert(call(2));
+        assert_eq!(second.index(), first.index(), "the slot is reused");
+        assert!(calls.get(first).is_none());
+        assert_eq!(calls.get(second).unwrap().machine, 2);
+        assert_eq!(calls.len(), 1);
+    }
+
+    #[test]
+    fn an_event_is_raised_once_until_it_is_armed_again() {
+        let mut signals = Signals::new();
+        assert!(signals.raise(Signal::Readable));
+        assert!(!signals.raise(Signal::Readable));
+        assert!(signals.has_queued());
+        signals.delivered(Signal::Readable);
+        assert!(!signals.has_queued());
+        assert!(!signals.raise(Signal::Readable), "not acted on yet");
+        signals.arm(Signal::Readable);
+        assert!(signals.raise(Signal::Readable));
+    }
+}

@@ -1,0 +1,250 @@
+//! What only a client does: opening calls, and reading their outcome.
+
+use alloc::sync::Arc;
+
+use bytes::Bytes;
+
+use super::calls::Call;
+use super::encode::encode;
+use super::role::{Behaviour, Client};
+use super::view::CallMut;
+use super::{Connection, Phase};
+use crate::buf::Encoded;
+use crate::call::{CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Status};
+use crate::config::Config;
+use crate::error::{ConnectionError, ErrorCode, OpenError, SendError, StreamError};
+use crate::event::{CallId, Event, HttpVersion};
+use crate::http::{RequestHead, ResponseHead};
+use crate::http2::StreamKey;
+use crate::time::Instant;
+
+/// Where a client's calls go: the `:scheme` and `:authority` of every request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `http` or `https`.
+    pub scheme: Bytes,
+    /// Host, and port where it is not the scheme's own.
+    pub authority: Bytes,
+}
+
+impl Endpoint {
+    /// A cleartext endpoint.
+    pub fn http(authority: impl Into<Bytes>) -> Self {
+        Self { scheme: Bytes::from_static(b"http"), authority: authority.into() }
+    }
+
+    /// An endpoint behind TLS.
+    pub fn https(authority: impl Into<Bytes>) -> Self {
+        Self { scheme: Bytes::from_static(b"https"), authority: authority.into() }
+    }
+}
+
+pub(crate) struct ClientState {
+    endpoint: Endpoint,
+}
+
+impl Connection<Client> {
+    /// A client. The preface and SETTINGS are queued at once; calls may be opened before the server's
+    /// SETTINGS arrive, and leave with the preface.
+    pub fn new(config: Arc<Config>, endpoint: Endpoint, version: HttpVersion, now: Instant) -> Self {
+        let HttpVersion::Http2 = version;
+        Self::with_state(config, ClientState { endpoint }, now)
+    }
+
+    /// Opens a call whose messages are sent with [`CallMut::send`].
+    ///
+    /// # Errors
+    /// Nothing was sent; see [`OpenError`].
+    pub fn open(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        now: Instant,
+    ) -> Result<CallId, OpenError> {
+        let now = self.advance(now);
+        let machine = self.begin(method, options, codec, now)?;
+        self.insert(machine)
+    }
+
+    /// Opens a call with its only request: head, message and end leave in one run of frames.
+    ///
+    /// # Errors
+    /// Nothing was sent; see [`OpenError`].
+    pub fn open_unary<T>(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &dyn Codec<T>,
+        request: &T,
+        now: Instant,
+    ) -> Result<CallId, OpenError> {
+        let now = self.advance(now);
+        let machine = self.begin(method, options, codec.name(), now)?;
+        let bytes = encode(codec, request, self.config.max_send_message)?;
+        self.insert_unary(machine, Encoded { bytes, compressed: false })
+    }
+
+    /// [`open_unary`](Self::open_unary) with a message that the caller encoded: one that is large or
+    /// compressed, or was encoded before there was a connection.
+    ///
+    /// # Errors
+    /// Nothing was sent; see [`OpenError`].
+    pub fn open_unary_encoded(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: Encoded,
+        now: Instant,
+    ) -> Result<CallId, OpenError> {
+        let now = self.advance(now);
+        let machine = self.begin(method, options, codec, now)?;
+        self.insert_unary(machine, request)
+    }
+
+    fn begin(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        now: Instant,
+    ) -> Result<ClientCall, OpenError> {
+        match self.phase {
+            Phase::Open => {}
+            Phase::GoingAway => return Err(OpenError::GoingAway),
+            Phase::Closed => return Err(OpenError::Closed),
+        }
+        let deadline = options.timeout.map(|timeout| now + timeout);
+        ClientCall::new(method, options, codec, CallLimits::from(&*self.config), deadline)
+    }
+
+    fn insert_unary(&mut self, mut machine: ClientCall, request: Encoded) -> Result<CallId, OpenError> {
+        let prefix = machine.envelope(request.bytes.len(), request.compressed).map_err(open_error)?;
+        machine.finish().map_err(open_error)?;
+        let id = self.insert(machine)?;
+        if let Some(call) = self.calls.get(id) {
+            self.http.send_data(call.stream, prefix, request.bytes);
+            self.http.finish(call.stream, None);
+        }
+        Ok(id)
+    }
+
+    fn insert(&mut self, machine: ClientCall) -> Result<CallId, OpenError> {
+        let Endpoint { scheme, authority } = self.state.endpoint.clone();
+        let head = machine.request_head(scheme, authority);
+        let deadline = machine.deadline();
+        let stream = self.http.open(head, self.calls.next_id().index() as u32)?;
+        let id = self.calls.insert(Call::new(machine, stream, deadline));
+        if let Some(at) = deadline {
+            self.deadlines.insert(at, id);
+        }
+        Ok(id)
+    }
+
+    /// Ends a call on this side. The status tells whether the peer can have seen anything of it.
+    fn fail(&mut self, id: CallId, status: Status) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        let is_unprocessed = !self.http.was_written(call.stream);
+        call.machine.fail(if is_unprocessed { status.with_unprocessed() } else { status });
+    }
+}
+
+impl CallMut<'_, Client> {
+    /// Ends the request: there will be no further message. A second time changes nothing.
+    ///
+    /// # Errors
+    /// The call has ended already.
+    pub fn finish(&mut self, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        let Some(call) = self.conn.calls.get_mut(self.id) else { return Err(SendError::Finished) };
+        call.machine.finish()?;
+        self.conn.http.finish(call.stream, None);
+        Ok(())
+    }
+
+    /// The outcome with the trailers, once it is known; messages may still wait to be pulled.
+    pub fn status(&self) -> Option<&Status> {
+        self.conn.calls.get(self.id).and_then(|call| call.machine.status())
+    }
+
+    /// Whether the peer certainly did not begin to process the call, so that it may be sent again.
+    pub fn unprocessed(&self) -> bool {
+        self.status().is_some_and(Status::is_unprocessed)
+    }
+
+    /// Frees the slot and returns the outcome. A call without one is cancelled, and returns `None`.
+    pub fn release(self) -> Option<Status> {
+        self.conn.remove(self.id).and_then(|call| call.machine.status().cloned())
+    }
+}
+
+impl Behaviour for Client {
+    type Machine = ClientCall;
+    type State = ClientState;
+
+    fn request(_: &mut Connection<Self>, _: StreamKey, _: RequestHead, _: bool, _: Instant) {}
+
+    fn response(conn: &mut Connection<Self>, id: CallId, head: ResponseHead, end: bool) {
+        if let Some(call) = conn.calls.get_mut(id) {
+            call.machine.handle_head(head, end);
+        }
+    }
+
+    fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, by_peer: bool) {
+        if by_peer {
+            if let Some(call) = conn.calls.get_mut(id) {
+                call.machine.handle_reset(code);
+            }
+        } else {
+            conn.fail(
+                id,
+                Status::internal(alloc::format!("the response is malformed: {code}")).with_origin(Origin::Peer),
+            );
+        }
+    }
+
+    fn expire(conn: &mut Connection<Self>, id: CallId) {
+        conn.fail(id, Status::from(StreamError::Deadline));
+    }
+
+    /// Whatever ended the call, nothing of it is sent any more: a peer that answered early would only
+    /// throw it away.
+    fn follow(conn: &mut Connection<Self>, id: CallId) {
+        let Some(call) = conn.calls.get_mut(id) else { return };
+        if !call.is_over && call.machine.status().is_some() {
+            call.is_over = true;
+            conn.http.reset(call.stream, call.machine.wants_reset().unwrap_or(ErrorCode::CANCEL));
+        }
+    }
+
+    fn connection_lost(conn: &mut Connection<Self>, id: CallId, error: &ConnectionError) {
+        conn.fail(id, Status::from_connection(error));
+    }
+
+    fn capacity(conn: &mut Connection<Self>) {
+        conn.events.push(Event::Capacity);
+    }
+
+    fn before_message(_: &mut Connection<Self>, _: CallId) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn cancel(conn: &mut Connection<Self>, id: CallId, code: Code) {
+        let status = match code {
+            Code::DeadlineExceeded => Status::from(StreamError::Deadline),
+            Code::Cancelled => Status::from(StreamError::Cancelled),
+            code => Status::new(code, "ended by this side"),
+        };
+        conn.fail(id, status);
+    }
+}
+
+/// The machine refuses a single request only for its size.
+fn open_error(error: SendError) -> OpenError {
+    match error {
+        SendError::TooLarge { size, limit } => OpenError::TooLarge { size, limit },
+        SendError::Codec(error) => OpenError::Codec(error),
+        _ => OpenError::Unsupported,
+    }
+}

@@ -1,0 +1,310 @@
+//! One connection: an HTTP engine, the calls on it, their deadlines, and the hints to the owner.
+//!
+//! The only module, beside the unary fast path, that knows both the engine and the call machines: it
+//! hands bytes from one to the other and turns the outcome into [`Event`]s.
+
+mod calls;
+mod client;
+mod encode;
+mod events;
+mod role;
+mod server;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+pub use client::Endpoint;
+pub use role::{Client, Role, Server};
+pub use view::CallMut;
+
+use crate::buf::{RecvBuf, Transmit};
+use crate::config::Config;
+use crate::error::{ConnectionError, ErrorCode, TransportError};
+use crate::event::{CallId, Event, HttpVersion};
+use crate::http2::{Http2, Incoming, StreamKey};
+use crate::time::{DeadlineQueue, Instant};
+use calls::{Call, Calls, Signal};
+use events::Events;
+use role::Machine;
+
+/// One end of a connection, without its socket.
+///
+/// The methods fall into four classes: getters; `handle_*` for what the network and the clock bring;
+/// commands of the application; `poll_*` for what is to be done. Any method may be called at any time in
+/// any order. A driver's turn is: [`handle_input`](Self::handle_input) with what was read,
+/// [`handle_timeout`](Self::handle_timeout), [`poll_transmit`](Self::poll_transmit) until it returns
+/// `false`, [`poll_event`](Self::poll_event) until `None`, then wait for the socket, for
+/// [`poll_timeout`](Self::poll_timeout), or for a command.
+pub struct Connection<R: Role> {
+    config: Arc<Config>,
+    http: Http2,
+    calls: Calls<R::Machine>,
+    deadlines: DeadlineQueue<CallId>,
+    events: Events,
+    state: R::State,
+    phase: Phase,
+    /// The latest instant seen: a clock that goes backwards is held here.
+    now: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// No new calls; those that are open go on.
+    GoingAway,
+    Closed,
+}
+
+impl<R: Role> Connection<R> {
+    fn with_state(config: Arc<Config>, state: R::State, now: Instant) -> Self {
+        Self {
+            http: Http2::new(R::SIDE, Arc::clone(&config), now),
+            config,
+            calls: Calls::new(),
+            deadlines: DeadlineQueue::new(),
+            events: Events::new(),
+            state,
+            phase: Phase::Open,
+            now,
+        }
+    }
+
+    // ---- B: the network and the clock ------------------------------------------------------------
+
+    /// Takes what was read. Work is bounded by the bytes in `input`, all of which are consumed or kept
+    /// for the next call; bytes of any split give the same outcome.
+    pub fn handle_input(&mut self, input: &mut RecvBuf, now: Instant) {
+        let now = self.advance(now);
+        while let Some(incoming) = self.http.next(input, now) {
+            self.dispatch(incoming, now);
+        }
+    }
+
+    /// The peer closed its write side.
+    pub fn handle_eof(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.http.handle_eof(now);
+        self.pump(now);
+    }
+
+    /// The transport failed: nothing more can be read or written.
+    pub fn handle_transport_error(&mut self, error: TransportError, now: Instant) {
+        let now = self.advance(now);
+        self.http.handle_transport_error(error, now);
+        self.pump(now);
+    }
+
+    /// Fires what is due at `now`. Always legal, early or late.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        while let Some(id) = self.deadlines.pop_expired(now) {
+            // The queue deletes lazily: a call may be gone, or its deadline no longer be this one.
+            if self.calls.get(id).is_some_and(|call| !call.is_over && call.deadline.is_some_and(|at| at <= now)) {
+                R::expire(self, id);
+                self.settle(id);
+            }
+        }
+        self.http.handle_timeout(now);
+        self.pump(now);
+    }
+
+    // ---- C: the application ----------------------------------------------------------------------
+
+    /// A view of a call, or `None` once its slot was released.
+    pub fn call(&mut self, id: CallId) -> Option<CallMut<'_, R>> {
+        self.calls.get(id).is_some().then(|| CallMut::new(self, id))
+    }
+
+    /// Ends the connection gracefully: says GOAWAY, refuses new calls, lets those that are open finish,
+    /// and closes after the last or after `drain_timeout`.
+    pub fn shutdown(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.http.shutdown(now);
+        self.go_away();
+        self.pump(now);
+    }
+
+    /// Ends the connection at once: GOAWAY with `code`, and every call fails.
+    pub fn abort(&mut self, code: ErrorCode, now: Instant) {
+        let now = self.advance(now);
+        self.http.abort(code, now);
+        self.pump(now);
+    }
+
+    // ---- D: output -------------------------------------------------------------------------------
+
+    /// Tops `out` up to `transmit_target`; `true` if more is waiting.
+    ///
+    /// What is still in `out` tells the core what was not written yet, so pass the same `out` each time.
+    pub fn poll_transmit(&mut self, out: &mut Transmit, now: Instant) -> bool {
+        let now = self.advance(now);
+        let more = self.http.poll_transmit(out, now);
+        // Output makes room in send buffers, and ends streams.
+        self.pump(now);
+        more
+    }
+
+    /// The next hint, or `None`.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop(&mut self.calls)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) should be called next. May name a deadline that was
+    /// cancelled since (an early wake), never one that is late.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match (self.deadlines.next(), self.http.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    // ---- A: getters ------------------------------------------------------------------------------
+
+    /// False while reading on would only make us owe the peer more answers than we may queue.
+    pub fn wants_read(&self) -> bool {
+        self.http.wants_read()
+    }
+
+    /// True if [`poll_transmit`](Self::poll_transmit) or [`poll_event`](Self::poll_event) has something.
+    pub fn wants_poll(&self) -> bool {
+        !self.events.is_empty() || self.http.wants_transmit()
+    }
+
+    /// True once the connection is over and all its output was handed out.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed && !self.http.wants_transmit()
+    }
+
+    /// Calls whose slot was not released yet.
+    pub fn open_calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// The limits in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    // ---- from the engine to the calls ------------------------------------------------------------
+
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Takes what the engine has to say without new input.
+    fn pump(&mut self, now: Instant) {
+        while let Some(incoming) = self.http.next_pending(now) {
+            self.dispatch(incoming, now);
+        }
+    }
+
+    fn dispatch(&mut self, incoming: Incoming, now: Instant) {
+        match incoming {
+            Incoming::Request { stream, head, end } => R::request(self, stream, head, end, now),
+            Incoming::Response { call, head, end, .. } => {
+                if let Some(id) = self.calls.id_at(call) {
+                    R::response(self, id, head, end);
+                    self.settle(id);
+                }
+            }
+            Incoming::Data { stream, call, data, end } => self.deliver(stream, call, data, end),
+            Incoming::Trailers { call, headers, .. } => {
+                if let Some(id) = self.calls.id_at(call) {
+                    if let Some(call) = self.calls.get_mut(id) {
+                        call.machine.handle_end(Some(headers));
+                    }
+                    self.settle(id);
+                }
+            }
+            Incoming::Reset { call, code, by_peer, .. } => {
+                if let Some(id) = self.calls.id_at(call) {
+                    R::reset(self, id, code, by_peer);
+                    self.settle(id);
+                }
+            }
+            Incoming::Writable { call, .. } => {
+                if let Some(id) = self.calls.id_at(call) {
+                    self.events.raise(&mut self.calls, id, Signal::Writable);
+                }
+            }
+            Incoming::Connected => self.events.push(Event::Connected { version: HttpVersion::Http2 }),
+            Incoming::Capacity => R::capacity(self),
+            Incoming::GoAway => self.go_away(),
+            Incoming::Closed(error) => self.close(error),
+        }
+    }
+
+    fn deliver(&mut self, stream: StreamKey, index: u32, data: Bytes, end: bool) {
+        let Some(id) = self.calls.id_at(index) else { return };
+        let Some(call) = self.calls.get_mut(id) else { return };
+        let len = data.len();
+        let held = call.machine.buffered();
+        call.machine.handle_data(data);
+        if end {
+            call.machine.handle_end(None);
+        }
+        // What a failed machine threw away was still paid for by the stream's window.
+        let dropped = (held + len).saturating_sub(call.machine.buffered());
+        let need = call.machine.need();
+        if dropped > 0 {
+            self.http.consumed(stream, dropped);
+        }
+        if need > 0 {
+            self.http.need(stream, need);
+        }
+        self.settle(id);
+    }
+
+    /// Raises what became true for a call after its machine moved.
+    fn settle(&mut self, id: CallId) {
+        R::follow(self, id);
+        let Some(call) = self.calls.get(id) else { return };
+        let (head, readable, finished) = (call.machine.has_head(), call.machine.is_readable(), call.is_over);
+        if head {
+            self.events.raise(&mut self.calls, id, Signal::Head);
+        }
+        if readable {
+            self.events.raise(&mut self.calls, id, Signal::Readable);
+        }
+        if finished {
+            self.events.raise(&mut self.calls, id, Signal::Finished);
+        }
+    }
+
+    fn go_away(&mut self) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::GoingAway;
+            self.events.push(Event::GoingAway);
+        }
+    }
+
+    fn close(&mut self, error: ConnectionError) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.phase = Phase::Closed;
+        let ids: Vec<CallId> = self.calls.ids().collect();
+        for id in ids {
+            R::connection_lost(self, id, &error);
+            self.settle(id);
+        }
+        self.events.push(Event::Closed(error));
+    }
+
+    /// Frees a call's slot; what the engine still has to send of it goes out.
+    fn remove(&mut self, id: CallId) -> Option<Call<R::Machine>> {
+        let call = self.calls.remove(id)?;
+        if call.signals.has_queued() {
+            self.events.forget(id);
+        }
+        self.http.release(call.stream);
+        Some(call)
+    }
+}

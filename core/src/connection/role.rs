@@ -1,0 +1,189 @@
+//! The two roles, as types: what a client may do is not there on a server, and the reverse.
+
+use bytes::Bytes;
+
+use super::Connection;
+use crate::call::{ClientCall, Code, Metadata, Recv, ServerCall};
+use crate::error::{ConnectionError, ErrorCode, SendError};
+use crate::event::CallId;
+use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http2::{Side, StreamKey};
+use crate::time::Instant;
+
+/// [`Client`] or [`Server`].
+#[allow(private_bounds, reason = "sealed: there are only two roles")]
+pub trait Role: Behaviour {
+    /// Which end of the connection this role is.
+    const SIDE: Side;
+}
+
+/// The role that opens calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Client {}
+
+/// The role that accepts calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Server {}
+
+impl Role for Client {
+    const SIDE: Side = Side::Client;
+}
+
+impl Role for Server {
+    const SIDE: Side = Side::Server;
+}
+
+/// What the roles do differently with what the engine brings.
+pub(crate) trait Behaviour: Sized {
+    type Machine: Machine;
+    type State;
+
+    /// Server: a request head came in.
+    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: RequestHead, end: bool, now: Instant)
+    where
+        Self: Role;
+
+    /// Client: the final response head of a call came in.
+    fn response(conn: &mut Connection<Self>, id: CallId, head: ResponseHead, end: bool)
+    where
+        Self: Role;
+
+    /// The stream of a call ended by RST_STREAM: the peer's, or ours for a fault of the peer's.
+    fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, by_peer: bool)
+    where
+        Self: Role;
+
+    /// A call's deadline passed.
+    fn expire(conn: &mut Connection<Self>, id: CallId)
+    where
+        Self: Role;
+
+    /// The machine may have come to an end on its own: the engine has to follow.
+    fn follow(conn: &mut Connection<Self>, id: CallId)
+    where
+        Self: Role;
+
+    /// The connection is gone under a call.
+    fn connection_lost(conn: &mut Connection<Self>, id: CallId, error: &ConnectionError)
+    where
+        Self: Role;
+
+    /// The engine can open streams again.
+    fn capacity(conn: &mut Connection<Self>)
+    where
+        Self: Role;
+
+    /// The application gives the call up.
+    fn cancel(conn: &mut Connection<Self>, id: CallId, code: Code)
+    where
+        Self: Role;
+
+    /// A message is about to be sent: on a server, the head goes first.
+    fn before_message(conn: &mut Connection<Self>, id: CallId) -> Result<(), SendError>
+    where
+        Self: Role;
+}
+
+/// What a connection needs of a call machine, whichever its role.
+pub(crate) trait Machine {
+    fn handle_data(&mut self, data: Bytes);
+    fn handle_end(&mut self, trailers: Option<Headers>);
+    fn recv(&mut self) -> Recv;
+    fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
+    /// Why nothing more can be sent, if the call has ended.
+    fn send_error(&self) -> Option<SendError>;
+    fn metadata(&self) -> Option<&Metadata>;
+    /// The peer's head may be shown to the application.
+    fn has_head(&self) -> bool;
+    /// `recv` has a whole message, or the end.
+    fn is_readable(&self) -> bool;
+    /// Octets held.
+    fn buffered(&self) -> usize;
+    /// Octets missing of the message whose prefix was read.
+    fn need(&self) -> usize;
+}
+
+impl Machine for ClientCall {
+    fn handle_data(&mut self, data: Bytes) {
+        self.handle_data(data);
+    }
+
+    fn handle_end(&mut self, trailers: Option<Headers>) {
+        self.handle_end(trailers);
+    }
+
+    fn recv(&mut self) -> Recv {
+        self.recv()
+    }
+
+    fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
+        self.envelope(len, compressed)
+    }
+
+    fn send_error(&self) -> Option<SendError> {
+        self.send_error()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.metadata()
+    }
+
+    fn has_head(&self) -> bool {
+        self.metadata().is_some()
+    }
+
+    /// A failed single response has nothing to read: only its end is told.
+    fn is_readable(&self) -> bool {
+        self.is_readable() && !(self.kind().is_single_response() && self.status().is_some_and(|s| !s.is_ok()))
+    }
+
+    fn buffered(&self) -> usize {
+        self.buffered()
+    }
+
+    fn need(&self) -> usize {
+        self.need()
+    }
+}
+
+impl Machine for ServerCall {
+    fn handle_data(&mut self, data: Bytes) {
+        self.handle_data(data);
+    }
+
+    fn handle_end(&mut self, trailers: Option<Headers>) {
+        self.handle_end(trailers);
+    }
+
+    fn recv(&mut self) -> Recv {
+        self.recv()
+    }
+
+    fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
+        self.envelope(len, compressed)
+    }
+
+    fn send_error(&self) -> Option<SendError> {
+        self.send_error()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(self.metadata())
+    }
+
+    fn has_head(&self) -> bool {
+        false
+    }
+
+    fn is_readable(&self) -> bool {
+        self.is_readable()
+    }
+
+    fn buffered(&self) -> usize {
+        self.buffered()
+    }
+
+    fn need(&self) -> usize {
+        self.need()
+    }
+}

@@ -1,0 +1,323 @@
+//! What only a server does: accepting calls, and answering them.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::sync::Arc;
+
+use super::Connection;
+use super::calls::Call;
+use super::encode::{EncodeError, encode};
+use super::role::{Behaviour, Server};
+use super::view::CallMut;
+use crate::buf::Encoded;
+use crate::call::{Accept, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, Status};
+use crate::config::Config;
+use crate::error::{ConnectionError, ErrorCode, SendError, StreamError};
+use crate::event::{CallId, Event, HttpVersion};
+use crate::http::{HeaderName, Headers, RequestHead, ResponseHead};
+use crate::http2::{Http2, StreamKey};
+use crate::time::Instant;
+
+/// Room left in the peer's header list for what every response head holds beside the metadata, in bytes.
+const HEAD_OVERHEAD: usize = 512;
+
+pub(crate) struct ServerState {
+    /// Calls that were not accepted yet, oldest first.
+    backlog: VecDeque<CallId>,
+    /// The next call in the backlog is to be told by an event.
+    tells_incoming: bool,
+}
+
+impl Connection<Server> {
+    /// A server. SETTINGS are queued at once.
+    ///
+    /// `version` is what ALPN or prior knowledge decided; with `None` the first bytes decide, which at
+    /// present leaves HTTP/2 with prior knowledge.
+    pub fn new(config: Arc<Config>, version: Option<HttpVersion>, now: Instant) -> Self {
+        let (None | Some(HttpVersion::Http2)) = version;
+        Self::with_state(config, ServerState { backlog: VecDeque::new(), tells_incoming: true }, now)
+    }
+
+    /// The next call that a client opened: its head is there, its messages are not yet. Look at its
+    /// [path](CallMut::path), then say what to [expect](CallMut::expect).
+    ///
+    /// `None` arms the next [`Event::Incoming`].
+    pub fn accept(&mut self) -> Option<CallId> {
+        while let Some(id) = self.state.backlog.pop_front() {
+            if self.calls.get(id).is_some() {
+                return Some(id);
+            }
+        }
+        self.state.tells_incoming = true;
+        None
+    }
+
+    /// Ends the response with `status` and lets go of the stream; the engine sends what is queued.
+    fn answer(&mut self, id: CallId, status: &Status, trailers: &Metadata) -> Result<(), SendError> {
+        let Some(call) = self.calls.get_mut(id) else { return Err(SendError::Finished) };
+        call.is_over = true;
+        let stream = call.stream;
+        let answered = answer(&mut self.http, stream, &mut call.machine, status, trailers);
+        self.http.release(stream);
+        answered
+    }
+
+    /// Cuts the call off: nobody is going to answer it, or nobody waits for the answer.
+    fn abandon(&mut self, id: CallId, code: ErrorCode) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.is_over = true;
+        call.machine.handle_reset(code);
+        self.http.reset(call.stream, code);
+    }
+}
+
+impl CallMut<'_, Server> {
+    /// Path without the query: `/package.Service/Method`.
+    pub fn path(&self) -> &str {
+        self.machine().map_or("", ServerCall::path)
+    }
+
+    /// Host and port that the request is for; may be empty.
+    pub fn authority(&self) -> &str {
+        self.machine().map_or("", ServerCall::authority)
+    }
+
+    /// Wire protocol of the request.
+    pub fn protocol(&self) -> Protocol {
+        self.machine().map_or(Protocol::Grpc, ServerCall::protocol)
+    }
+
+    /// [Name](crate::call::Codec::name) of the codec that the request names.
+    pub fn codec_name(&self) -> &str {
+        self.machine().map_or("", ServerCall::codec_name)
+    }
+
+    /// Whether the call is over for the peer: reset, expired, refused for its fault, or lost with the
+    /// connection. What the handler still does has no effect.
+    pub fn is_over(&self) -> bool {
+        self.conn.calls.get(self.id).is_none_or(|call| call.is_over)
+    }
+
+    /// The router's answer: what kind of method the path names. Nothing can be received before it.
+    pub fn expect(&mut self, kind: CallKind, now: Instant) {
+        self.conn.advance(now);
+        if let Some(call) = self.conn.calls.get_mut(self.id) {
+            call.machine.expect(kind);
+        }
+        self.conn.settle(self.id);
+    }
+
+    /// Sends the response head, ahead of the first message.
+    ///
+    /// # Errors
+    /// `Sealed` if it was sent already; `TooLarge` for more metadata than the peer takes.
+    pub fn send_head(&mut self, metadata: &Metadata, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        send_head(self.conn, self.id, metadata)
+    }
+
+    /// Answers with one message and success, in one run of frames, and frees the slot.
+    ///
+    /// # Errors
+    /// The message could not be sent; the peer was told so (`Internal` or `ResourceExhausted`).
+    pub fn respond<T>(
+        self,
+        codec: &dyn Codec<T>,
+        response: &T,
+        head: &Metadata,
+        trailers: &Metadata,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        match encode(codec, response, self.conn.config.max_send_message) {
+            Ok(bytes) => self.respond_encoded(Encoded { bytes, compressed: false }, head, trailers, now),
+            Err(error) => {
+                let status = match &error {
+                    EncodeError::TooLarge { size, limit } => too_large(*size, *limit),
+                    EncodeError::Codec(error) => Status::internal(format!("encoding the response failed: {error}")),
+                };
+                self.finish(&status, &Metadata::new(), now)?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// [`respond`](Self::respond) with a message that the caller encoded: one that is large or compressed.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_encoded(
+        mut self,
+        response: Encoded,
+        head: &Metadata,
+        trailers: &Metadata,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        let sent = self.send_whole(response, head, now);
+        let status = match &sent {
+            Ok(()) => Status::OK,
+            Err(SendError::TooLarge { size, limit }) => too_large(*size, *limit),
+            Err(error) => Status::internal(format!("the response cannot be sent: {error}")),
+        };
+        let trailers = if status.is_ok() { trailers } else { &Metadata::new() };
+        sent.and(self.finish(&status, trailers, now))
+    }
+
+    fn send_whole(&mut self, response: Encoded, head: &Metadata, now: Instant) -> Result<(), SendError> {
+        if self.machine().is_some_and(|machine| !machine.is_head_sent()) {
+            self.send_head(head, now)?;
+        }
+        // The one message of a response may exceed the send buffer: there is nothing after it to hold back.
+        self.push(response)
+    }
+
+    /// Ends the call with `status` and frees the slot. If nothing was sent yet, the status is the whole
+    /// response.
+    ///
+    /// # Errors
+    /// The call has ended already, and the peer will not see this status.
+    pub fn finish(self, status: &Status, trailers: &Metadata, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        let answered = match self.send_error() {
+            Some(error) => Err(error),
+            None => self.conn.answer(self.id, status, trailers),
+        };
+        self.conn.remove(self.id);
+        answered
+    }
+
+    /// Frees the slot of a call that nobody answers: the stream is reset if it is still open.
+    pub fn release(self) {
+        if !self.is_over() {
+            self.conn.abandon(self.id, ErrorCode::CANCEL);
+        }
+        self.conn.remove(self.id);
+    }
+
+    fn machine(&self) -> Option<&ServerCall> {
+        self.conn.calls.get(self.id).map(|call| &call.machine)
+    }
+}
+
+impl Behaviour for Server {
+    type Machine = ServerCall;
+    type State = ServerState;
+
+    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: RequestHead, end: bool, now: Instant) {
+        let mut machine = match ServerCall::accept(head, CallLimits::from(&*conn.config), now) {
+            Accept::Call(machine) => machine,
+            Accept::Reject(head) => {
+                conn.http.send_head(stream, head, true);
+                conn.http.release(stream);
+                return;
+            }
+        };
+        if end {
+            machine.handle_end(None);
+        }
+        if let Some(status) = machine.failure().cloned() {
+            // Refused by its head: the application need not know.
+            let _ = answer(&mut conn.http, stream, &mut machine, &status, &Metadata::new());
+            conn.http.release(stream);
+            return;
+        }
+        let deadline = machine.deadline();
+        let id = conn.calls.insert(Call::new(machine, stream, deadline));
+        conn.http.bind(stream, id.index() as u32);
+        if let Some(at) = deadline {
+            conn.deadlines.insert(at, id);
+        }
+        conn.state.backlog.push_back(id);
+        if core::mem::take(&mut conn.state.tells_incoming) {
+            conn.events.push(Event::Incoming);
+        }
+    }
+
+    fn response(_: &mut Connection<Self>, _: CallId, _: ResponseHead, _: bool) {}
+
+    fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, _by_peer: bool) {
+        if let Some(call) = conn.calls.get_mut(id) {
+            call.machine.handle_reset(code);
+            call.is_over = true;
+        }
+    }
+
+    fn expire(conn: &mut Connection<Self>, id: CallId) {
+        let status = Status::from(StreamError::Deadline);
+        let _ = conn.answer(id, &status, &Metadata::new());
+    }
+
+    fn follow(conn: &mut Connection<Self>, id: CallId) {
+        let Some(call) = conn.calls.get(id).filter(|call| !call.is_over) else { return };
+        if let Some(status) = call.machine.failure().cloned() {
+            let _ = conn.answer(id, &status, &Metadata::new());
+        }
+    }
+
+    fn connection_lost(conn: &mut Connection<Self>, id: CallId, _: &ConnectionError) {
+        if let Some(call) = conn.calls.get_mut(id) {
+            call.machine.handle_reset(ErrorCode::CANCEL);
+            call.is_over = true;
+        }
+    }
+
+    fn capacity(_: &mut Connection<Self>) {}
+
+    fn before_message(conn: &mut Connection<Self>, id: CallId) -> Result<(), SendError> {
+        match conn.calls.get(id) {
+            Some(call) if call.machine.is_head_sent() => Ok(()),
+            _ => send_head(conn, id, &Metadata::new()),
+        }
+    }
+
+    fn cancel(conn: &mut Connection<Self>, id: CallId, _code: Code) {
+        if conn.calls.get(id).is_some_and(|call| !call.is_over) {
+            conn.abandon(id, ErrorCode::CANCEL);
+        }
+    }
+}
+
+fn send_head(conn: &mut Connection<Server>, id: CallId, metadata: &Metadata) -> Result<(), SendError> {
+    let Some(call) = conn.calls.get_mut(id) else { return Err(SendError::Finished) };
+    let (size, limit) = (metadata.as_headers().list_size() + HEAD_OVERHEAD, conn.http.send_header_limit());
+    if size > limit && !metadata.is_empty() {
+        return Err(SendError::TooLarge { size, limit });
+    }
+    let head = call.machine.head(metadata)?;
+    conn.http.send_head(call.stream, head, false);
+    Ok(())
+}
+
+/// Queues the end of a response. Trailers that the peer does not take are replaced by a status that says
+/// so: a reset would lose the outcome altogether.
+fn answer(
+    http: &mut Http2,
+    stream: StreamKey,
+    machine: &mut ServerCall,
+    status: &Status,
+    trailers: &Metadata,
+) -> Result<(), SendError> {
+    let limit = http.send_header_limit();
+    match machine.finish(status, trailers)? {
+        End::TrailersOnly(mut head) => {
+            fit(&mut head.headers, limit);
+            http.send_head(stream, head, true);
+        }
+        End::Trailers(mut headers) => {
+            fit(&mut headers, limit);
+            http.finish(stream, Some(headers));
+        }
+    }
+    Ok(())
+}
+
+fn fit(headers: &mut Headers, limit: usize) {
+    if headers.list_size() > limit {
+        headers.retain(|field| field.name == HeaderName::CONTENT_TYPE);
+        headers.push(HeaderName::GRPC_STATUS, "8");
+        headers.push(HeaderName::GRPC_MESSAGE, format!("response trailers exceed the limit of {limit} bytes"));
+    }
+}
+
+fn too_large(size: usize, limit: usize) -> Status {
+    Status::resource_exhausted(format!("response of {size} bytes exceeds max_send_message of {limit} bytes"))
+}

@@ -1,0 +1,135 @@
+//! A short-lived view of one call: what both sides may do with it.
+
+use super::Connection;
+use super::calls::Signal;
+use super::encode::encode;
+use super::role::{Machine, Role};
+use crate::buf::Encoded;
+use crate::call::{Code, Codec, Metadata, Recv};
+use crate::error::SendError;
+use crate::event::CallId;
+use crate::time::Instant;
+
+/// One call of a connection, from [`Connection::call`].
+pub struct CallMut<'a, R: Role> {
+    pub(super) conn: &'a mut Connection<R>,
+    pub(super) id: CallId,
+}
+
+impl<'a, R: Role> CallMut<'a, R> {
+    pub(super) fn new(conn: &'a mut Connection<R>, id: CallId) -> Self {
+        Self { conn, id }
+    }
+
+    /// The call's id.
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// Queues one message.
+    ///
+    /// # Errors
+    /// [`SendError::Blocked`] while the send buffer is full; otherwise the message can never be sent.
+    pub fn send<T>(&mut self, codec: &dyn Codec<T>, message: &T, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        self.ready_to_send()?;
+        let bytes = encode(codec, message, self.conn.config.max_send_message)?;
+        self.push(Encoded { bytes, compressed: false })
+    }
+
+    /// Queues one message that the caller encoded: one that is large or compressed.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_encoded(&mut self, message: Encoded, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        self.ready_to_send()?;
+        self.push(message)
+    }
+
+    /// Makes what was sent so far leave with the next output. Nothing is held back at present, so there
+    /// is nothing to do.
+    ///
+    /// # Errors
+    /// Why the call can send nothing more, if it has ended.
+    pub fn flush(&mut self, now: Instant) -> Result<(), SendError> {
+        self.conn.advance(now);
+        self.send_error().map_or(Ok(()), Err)
+    }
+
+    /// Takes the next whole message.
+    ///
+    /// `Blocked` arms the next [`Event::Readable`](crate::Event::Readable).
+    pub fn recv(&mut self) -> Recv {
+        let Some(call) = self.conn.calls.get_mut(self.id) else { return Recv::End };
+        let held = call.machine.buffered();
+        let received = call.machine.recv();
+        let taken = held.saturating_sub(call.machine.buffered());
+        let need = call.machine.need();
+        if matches!(received, Recv::Blocked) {
+            call.signals.arm(Signal::Readable);
+        }
+        if taken > 0 {
+            self.conn.http.consumed(call.stream, taken);
+            if need > 0 {
+                self.conn.http.need(call.stream, need);
+            }
+        }
+        received
+    }
+
+    /// The peer's metadata: the response's on a client (once its head arrived), the request's on a server.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.conn.calls.get(self.id).and_then(|call| call.machine.metadata())
+    }
+
+    /// When the call expires.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.conn.calls.get(self.id).and_then(|call| call.deadline)
+    }
+
+    /// Bytes that may be sent before [`SendError::Blocked`]; one message may exceed it.
+    pub fn send_capacity(&self) -> usize {
+        let Some(call) = self.conn.calls.get(self.id) else { return 0 };
+        self.conn.config.send_buffer.saturating_sub(self.conn.http.send_buffered(call.stream))
+    }
+
+    /// Ends the call from this side, for `code`: the peer sees RST_STREAM with CANCEL, if it saw the call
+    /// at all.
+    pub fn cancel(&mut self, code: Code, now: Instant) {
+        self.conn.advance(now);
+        R::cancel(self.conn, self.id, code);
+        self.conn.settle(self.id);
+    }
+
+    /// Why nothing more can be sent, if the call has ended.
+    pub(super) fn send_error(&self) -> Option<SendError> {
+        match self.conn.calls.get(self.id) {
+            Some(call) => call.machine.send_error(),
+            None => Some(SendError::Finished),
+        }
+    }
+
+    /// `Blocked` arms the next `Writable`.
+    fn ready_to_send(&mut self) -> Result<(), SendError> {
+        if let Some(error) = self.send_error() {
+            return Err(error);
+        }
+        if self.send_capacity() > 0 {
+            return Ok(());
+        }
+        if let Some(call) = self.conn.calls.get_mut(self.id) {
+            call.signals.arm(Signal::Writable);
+        }
+        Err(SendError::Blocked)
+    }
+
+    /// Hands a message to the engine, however full the send buffer is.
+    pub(super) fn push(&mut self, message: Encoded) -> Result<(), SendError> {
+        R::before_message(self.conn, self.id)?;
+        let Some(call) = self.conn.calls.get_mut(self.id) else { return Err(SendError::Finished) };
+        let prefix = call.machine.envelope(message.bytes.len(), message.compressed)?;
+        self.conn.http.send_data(call.stream, prefix, message.bytes);
+        Ok(())
+    }
+}
