@@ -1,0 +1,23 @@
+//! Making calls.
+
+mod backoff;
+mod call;
+mod channel;
+mod handshake;
+mod invoke;
+mod options;
+mod pending;
+mod pool;
+mod target;
+mod unary;
+
+pub use backoff::BackoffPolicy;
+pub use call::{
+    BidiCall, ClientStreamingCall, FullReply, Reply, ServerStreamingCall, UnaryCall, UnaryMessage, UnaryResponse,
+};
+pub use channel::Channel;
+pub use handshake::handshake;
+pub use invoke::Invoke;
+pub use pool::{ChannelOptions, Connectivity, Connector};
+pub use target::{Address, InvalidTarget, Target};
+pub use unary::FirstHead;

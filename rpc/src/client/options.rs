@@ -1,0 +1,90 @@
+//! What every call builder can set.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use trirpc_core::Instant;
+use trirpc_core::call::{CallOptions, Status};
+
+use crate::cancel::Cancelled;
+use crate::server::Context;
+
+/// Options of a call that was not started yet, and the first mistake made while setting them.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) options: CallOptions,
+    pub(crate) error: Option<Status>,
+    pub(crate) parent: Option<Cancelled>,
+    deadline: Option<Instant>,
+}
+
+impl Setup {
+    pub(crate) fn timeout(&mut self, timeout: Duration) {
+        self.options.timeout = Some(timeout);
+    }
+
+    pub(crate) fn metadata(&mut self, key: &str, value: &[u8]) {
+        let metadata = &mut self.options.metadata;
+        let appended = match std::str::from_utf8(value) {
+            _ if key.ends_with("-bin") => metadata.append_bin(key, value),
+            Ok(text) => metadata.append(key, text),
+            Err(_) => metadata.append_opaque(key, Bytes::copy_from_slice(value)),
+        };
+        if let Err(error) = appended {
+            self.error.get_or_insert_with(|| error.into());
+        }
+    }
+
+    pub(crate) fn within(&mut self, cx: &Context) {
+        if let Some(remaining) = cx.remaining() {
+            self.options.timeout = Some(self.options.timeout.map_or(remaining, |own| own.min(remaining)));
+        }
+        self.parent = Some(cx.cancelled());
+    }
+
+    /// Fixes the deadline at the first start; a replay gets what remains of it.
+    pub(crate) fn start(&mut self, now: Instant) -> Result<&CallOptions, Status> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        match (self.deadline, self.options.timeout) {
+            (None, Some(timeout)) => self.deadline = Some(now + timeout),
+            (Some(deadline), Some(_)) => self.options.timeout = Some(deadline - now),
+            (_, None) => {}
+        }
+        Ok(&self.options)
+    }
+}
+
+/// The setters of a call builder, forwarded to its [`Setup`].
+macro_rules! setters {
+    () => {
+        /// Ends the call with `DeadlineExceeded` this long after its start; connecting, sending and
+        /// receiving are all covered, and the server learns of it.
+        pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
+            self.setup.timeout(timeout);
+            self
+        }
+
+        /// Adds metadata. Keys that end in `-bin` take any bytes, others visible ASCII and blanks. A key
+        /// or value that cannot be sent ends the call with `InvalidArgument`.
+        pub fn metadata(mut self, key: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+            self.setup.metadata(key.as_ref(), value.as_ref());
+            self
+        }
+
+        /// Makes the call part of the one that is being served: it has no more time than that one, and
+        /// ends with it.
+        pub fn within(mut self, cx: &crate::server::Context) -> Self {
+            self.setup.within(cx);
+            self
+        }
+
+        /// Every option at once; what was set before is replaced.
+        pub fn options(mut self, options: trirpc_core::call::CallOptions) -> Self {
+            self.setup.options = options;
+            self
+        }
+    };
+}
+pub(crate) use setters;

@@ -1,0 +1,117 @@
+//! Calls with a single request: owned here, so that a call that nobody processed can be replayed.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use trirpc_core::call::{Codec, Metadata, Method, Status};
+
+use super::invoke::Invoke;
+use super::options::Setup;
+use crate::cancel::{Cancelled, poll_parent};
+use crate::raw::{RawCall, RawReceiver, Typed};
+use crate::streaming::Streaming;
+
+/// A call with a single request, from before its start to its first answer.
+///
+/// If the peer is known not to have processed the call (refused stream, GOAWAY), it is started once
+/// more, with what remains of its time. Any other failure is the caller's to judge.
+pub(crate) struct SingleRequest<C, Req: 'static, Res: 'static> {
+    invoke: C,
+    method: &'static Method<Req, Res>,
+    request: Req,
+    setup: Setup,
+    running: Option<RawReceiver>,
+    replays_left: u8,
+}
+
+// Nothing is pinned: every part is moved or borrowed as a whole.
+impl<C, Req, Res> Unpin for SingleRequest<C, Req, Res> {}
+
+impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
+    pub(crate) fn new(invoke: C, method: &'static Method<Req, Res>, request: Req, setup: Setup) -> Self {
+        Self { invoke, method, request, setup, running: None, replays_left: 1 }
+    }
+
+    pub(crate) fn response_codec(&self) -> &'static dyn Codec<Res> {
+        self.method.default_codec().response
+    }
+
+    pub(crate) fn into_parent(self) -> Option<Cancelled> {
+        self.setup.parent
+    }
+
+    /// Starts the call, or starts it again.
+    pub(crate) fn start_now(&mut self) -> RawReceiver {
+        let codec = self.method.default_codec();
+        let call = match self.setup.start(self.invoke.now()) {
+            Ok(options) => {
+                let request = Typed { codec: codec.request, item: &self.request };
+                self.invoke.start_unary(&self.method.spec, options, codec.name(), &request)
+            }
+            Err(status) => RawCall::failed(status),
+        };
+        call.into_receiver()
+    }
+
+    /// Polls the running call by `poll`, and gives its receiver back with the answer.
+    pub(crate) fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl Fn(&mut RawReceiver, &mut Context<'_>) -> Poll<Result<T, Status>>,
+    ) -> Poll<Result<(T, RawReceiver), Status>> {
+        loop {
+            let mut rx = match self.running.take() {
+                Some(rx) => rx,
+                None => self.start_now(),
+            };
+            return match poll(&mut rx, cx) {
+                Poll::Ready(Ok(answer)) => Poll::Ready(Ok((answer, rx))),
+                Poll::Ready(Err(status)) if may_replay(&status) && self.replays_left > 0 => {
+                    self.replays_left -= 1;
+                    continue;
+                }
+                Poll::Ready(Err(status)) => Poll::Ready(Err(status)),
+                Poll::Pending => {
+                    let cancelled = poll_parent(&mut self.setup.parent, cx);
+                    if cancelled.is_pending() {
+                        self.running = Some(rx);
+                    }
+                    cancelled.map(Err)
+                }
+            };
+        }
+    }
+}
+
+/// The peer did not process the call, and it was not this side that ended it.
+fn may_replay(status: &Status) -> bool {
+    status.is_unprocessed() && !status.is_local()
+}
+
+/// A server-streaming call that waits for the server's headers.
+#[must_use = "futures do nothing unless polled"]
+pub struct FirstHead<C, Req: 'static, Res: 'static>(SingleRequest<C, Req, Res>);
+
+impl<C, Req, Res> FirstHead<C, Req, Res> {
+    pub(crate) fn new(call: SingleRequest<C, Req, Res>) -> Self {
+        Self(call)
+    }
+}
+
+impl<C: Invoke, Req, Res> Future for FirstHead<C, Req, Res> {
+    type Output = Result<Streaming<Res>, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (headers, rx): (Metadata, _) = ready!(self.0.poll_with(cx, RawReceiver::poll_head))?;
+        let streaming = Streaming::new(rx, self.0.response_codec(), Some(headers));
+        Poll::Ready(Ok(streaming.within(self.0.setup.parent.take())))
+    }
+}
+
+impl<C, Req, Res> fmt::Debug for FirstHead<C, Req, Res> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FirstHead").field(&self.0.method.spec.path()).finish()
+    }
+}

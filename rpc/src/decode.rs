@@ -1,0 +1,15 @@
+//! From a received message to its type, outside every lock.
+
+use trirpc_core::buf::MessageBuf;
+use trirpc_core::call::{Codec, Status};
+
+/// Decodes one message; a failure says which codec refused it.
+pub(crate) fn decode<T>(codec: &dyn Codec<T>, message: &mut MessageBuf) -> Result<T, Status> {
+    if message.is_compressed() {
+        return Err(Status::internal("the peer compressed a message with an encoding that was not offered"));
+    }
+    let size = message.len();
+    codec.decode(message).map_err(|error| {
+        Status::internal(format!("a message of {size} bytes is no valid {}: {}", codec.name(), error.message()))
+    })
+}

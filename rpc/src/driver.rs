@@ -1,0 +1,329 @@
+//! The only I/O loop: moves bytes between a transport and its connection.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use trirpc_core::buf::{RecvBuf, Transmit};
+use trirpc_core::{ConnectionError, Instant, TransportError};
+
+use crate::session::{SessionRole, Shared};
+use crate::time::{Time, Timer};
+use crate::transport::Transport;
+
+/// Rounds of a poll before it yields to other tasks.
+const ROUNDS: usize = 32;
+/// Slices in one vectored write.
+const SLICES: usize = 64;
+/// Size of the receive window at the start, in bytes.
+const WINDOW: usize = 16 * 1024;
+/// One-slice transports get their output in pieces of this size, so that TLS records stay large.
+const SCRATCH: usize = 16 * 1024;
+/// How long the peer's last bytes are read and discarded after our side is closed.
+const DISCARD: Duration = Duration::from_secs(1);
+
+/// Runs one connection: a future to be spawned or awaited. Its output says why the connection ended.
+///
+/// A round is: under the lock, hand over what was read, fire timers, take output and hints; then, with
+/// the lock released, wake whom the hints concern, write, and read. When a round finds nothing to do, it
+/// stores its waker in the same critical section in which it found out, so no caller's wake-up is lost;
+/// while it runs no caller wakes it. A poll is bounded by 32 rounds.
+///
+/// Dropped early, it fails every call of the session, and the transport is dropped with it.
+#[must_use = "a connection does nothing unless its driver is polled"]
+#[allow(private_bounds, reason = "the roles are sealed: client and server")]
+pub struct Driver<T, R: SessionRole, Z: Time> {
+    io: T,
+    shared: Arc<Shared<R>>,
+    work: R::Work,
+    time: Z,
+    timer: Z::Timer,
+    /// The instant for which `timer` is set and not yet seen to fire.
+    timer_at: Option<Instant>,
+    rx: RecvBuf,
+    tx: Transmit,
+    scratch: Vec<u8>,
+    wakes: Vec<Waker>,
+    read: ReadSide,
+    /// Why the transport takes no more bytes. What it still has to give is read first.
+    write_error: Option<TransportError>,
+    ending: Option<Ending>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadSide {
+    /// The transport may have something.
+    Ready,
+    /// It has nothing now, and will wake us.
+    Pending,
+    /// It ended or failed, and the connection is yet to be told.
+    Ended(Option<TransportError>),
+    /// The connection knows.
+    Closed,
+}
+
+/// The last steps: our side is closed, the peer's is read to its end.
+#[derive(Debug)]
+struct Ending {
+    reason: ConnectionError,
+    is_closed: bool,
+}
+
+/// What happened to a round's critical section.
+enum Turn {
+    /// There is something to write, to wake or to read.
+    Work { wants_read: bool },
+    /// The waker is stored: nothing to do until somebody fires it.
+    Parked { armed: Option<Instant> },
+    /// The connection is over and its output written.
+    Over(ConnectionError),
+}
+
+#[allow(private_bounds, reason = "the roles are sealed")]
+impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
+    pub(crate) fn new(io: T, shared: Arc<Shared<R>>, work: R::Work, time: Z) -> Self {
+        Self {
+            io,
+            shared,
+            work,
+            timer: time.timer(),
+            time,
+            timer_at: None,
+            rx: RecvBuf::new(WINDOW),
+            tx: Transmit::new(),
+            scratch: Vec::new(),
+            wakes: Vec::new(),
+            read: ReadSide::Ready,
+            write_error: None,
+            ending: None,
+        }
+    }
+
+    /// One critical section: everything that concerns the connection.
+    fn turn(&mut self, write_blocked: bool, waker: &Waker) -> Turn {
+        let now = self.time.now();
+        let Self { shared, rx, tx, read, write_error, wakes, work, .. } = self;
+        let waker = waker.clone();
+        shared.turn(|state| {
+            state.parking.withdraw();
+            if !rx.is_empty() {
+                state.conn.handle_input(rx, now);
+            }
+            if let ReadSide::Ended(error) = *read {
+                *read = ReadSide::Closed;
+                match error.or(*write_error) {
+                    Some(error) => state.conn.handle_transport_error(error, now),
+                    None => state.conn.handle_eof(now),
+                }
+            } else if let (Some(error), ReadSide::Pending) = (*write_error, *read) {
+                // Nothing more to read either: the connection is gone.
+                *read = ReadSide::Closed;
+                state.conn.handle_transport_error(error, now);
+            }
+            state.conn.handle_timeout(now);
+            let more = state.conn.poll_transmit(tx, now);
+            state.drain_events(now);
+            state.take_wakes(wakes);
+            let has_starts = R::collect(work, state);
+            if write_error.is_some() {
+                // Nobody takes it.
+                tx.advance(tx.len());
+            }
+            if tx.is_empty() && state.conn.is_closed() {
+                if let Some(reason) = state.closed.clone() {
+                    return Turn::Over(reason);
+                }
+            }
+            let can_write = !tx.is_empty() && !write_blocked;
+            let can_read = *read == ReadSide::Ready && state.conn.wants_read();
+            if can_write || can_read || (more && !write_blocked) || has_starts || !wakes.is_empty() {
+                return Turn::Work { wants_read: state.conn.wants_read() };
+            }
+            let armed = state.conn.poll_timeout();
+            state.parking.park(waker, armed, write_blocked);
+            Turn::Parked { armed }
+        })
+    }
+
+    /// Fires what a turn collected, with no lock held.
+    fn deliver(&mut self) {
+        self.wakes.drain(..).for_each(Waker::wake);
+        R::run(&mut self.work, &self.shared);
+    }
+
+    /// Writes until there is nothing left (false) or the transport takes no more (true).
+    fn write(&mut self, cx: &mut Context<'_>) -> bool {
+        while !self.tx.is_empty() && self.write_error.is_none() {
+            match self.poll_write(cx) {
+                Poll::Pending => return true,
+                Poll::Ready(Ok(0)) => self.write_error = Some(TransportError::WriteZero),
+                Poll::Ready(Ok(n)) => self.tx.advance(n.min(self.tx.len())),
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Poll::Ready(Err(error)) => self.write_error = Some(transport_error(&error)),
+            }
+        }
+        if self.write_error.is_some() && self.read == ReadSide::Pending {
+            // What arrived before the failure is still there to read.
+            self.read = ReadSide::Ready;
+        }
+        false
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let io = Pin::new(&mut self.io);
+        if io.is_vectored() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut filled = 0;
+            for (slice, chunk) in slices.iter_mut().zip(self.tx.chunks()) {
+                *slice = IoSlice::new(chunk);
+                filled += 1;
+            }
+            return io.poll_write_vectored(cx, &slices[..filled]);
+        }
+        let mut chunks = self.tx.chunks();
+        match (chunks.next(), chunks.next()) {
+            (Some(only), None) => io.poll_write(cx, only),
+            _ => {
+                self.scratch.resize(SCRATCH, 0);
+                let n = self.tx.copy_to(&mut self.scratch);
+                io.poll_write(cx, &self.scratch[..n])
+            }
+        }
+    }
+
+    /// One read into the receive window.
+    fn read(&mut self, cx: &mut Context<'_>) {
+        self.read = match Pin::new(&mut self.io).poll_read(cx, self.rx.space()) {
+            Poll::Pending => ReadSide::Pending,
+            Poll::Ready(Ok(0)) => ReadSide::Ended(None),
+            Poll::Ready(Ok(n)) => {
+                self.rx.commit(n);
+                ReadSide::Ready
+            }
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
+            Poll::Ready(Err(error)) => ReadSide::Ended(Some(transport_error(&error))),
+        };
+    }
+
+    /// Sets the timer, and says whether it has fired already.
+    fn poll_timer(&mut self, armed: Option<Instant>, cx: &mut Context<'_>) -> bool {
+        let Some(armed) = armed else { return false };
+        // A timer that is set for an earlier instant fires early, which costs one round and no system call.
+        if self.timer_at.is_none_or(|at| armed < at) {
+            self.timer.reset(armed);
+            self.timer_at = Some(armed);
+        }
+        let fired = self.timer.poll_expired(cx).is_ready();
+        if fired {
+            self.timer_at = None;
+        }
+        fired
+    }
+
+    /// Closes our side and reads the peer's to its end, for a second at most: a socket that is dropped
+    /// with unread input is reset, and a reset destroys what we wrote last.
+    fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionError> {
+        let Some(ending) = &mut self.ending else { return Poll::Pending };
+        if self.write_error.is_some() || self.read == ReadSide::Closed {
+            let _ = Pin::new(&mut self.io).poll_close(cx);
+            return Poll::Ready(ending.reason.clone());
+        }
+        if !ending.is_closed {
+            match Pin::new(&mut self.io).poll_close(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => ending.is_closed = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(ending.reason.clone()),
+            }
+        }
+        for _ in 0..ROUNDS {
+            match Pin::new(&mut self.io).poll_read(cx, self.rx.space()) {
+                Poll::Pending if self.timer.poll_expired(cx).is_ready() => return Poll::Ready(ending.reason.clone()),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(n)) if n > 0 => {}
+                // A peer that has closed can be written to no more; a close that is under way may need it.
+                Poll::Ready(_) => return Poll::Ready(ending.reason.clone()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+// Nothing is pinned inside: the transport and the timer are `Unpin` themselves.
+#[allow(private_bounds, reason = "the roles are sealed")]
+impl<T, R: SessionRole, Z: Time> Unpin for Driver<T, R, Z> {}
+
+impl<T: Transport, R: SessionRole, Z: Time> Future for Driver<T, R, Z> {
+    type Output = ConnectionError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ConnectionError> {
+        let this = &mut *self;
+        if this.ending.is_some() {
+            return this.poll_ending(cx);
+        }
+        // Whatever woke us, the transport may be ready again.
+        if this.read == ReadSide::Pending {
+            this.read = ReadSide::Ready;
+        }
+        let mut write_blocked = false;
+        for _ in 0..ROUNDS {
+            let turn = this.turn(write_blocked, cx.waker());
+            this.deliver();
+            let wants_read = match turn {
+                Turn::Work { wants_read } => wants_read,
+                Turn::Parked { armed } => {
+                    if !this.poll_timer(armed, cx) {
+                        return Poll::Pending;
+                    }
+                    continue;
+                }
+                Turn::Over(reason) => {
+                    this.timer.reset(this.time.now() + DISCARD);
+                    this.ending = Some(Ending { reason, is_closed: false });
+                    return this.poll_ending(cx);
+                }
+            };
+            if !write_blocked {
+                write_blocked = this.write(cx);
+            }
+            if this.read == ReadSide::Ready && wants_read {
+                this.read(cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<T, R: SessionRole, Z: Time> Drop for Driver<T, R, Z> {
+    fn drop(&mut self) {
+        self.shared.disconnect();
+    }
+}
+
+impl<T, R: SessionRole, Z: Time> fmt::Debug for Driver<T, R, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("shared", &self.shared)
+            .field("unwritten", &self.tx.len())
+            .field("read", &self.read)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the core is told of a transport's failure.
+fn transport_error(error: &io::Error) -> TransportError {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+            TransportError::Reset
+        }
+        io::ErrorKind::UnexpectedEof => TransportError::Eof,
+        io::ErrorKind::WriteZero => TransportError::WriteZero,
+        io::ErrorKind::InvalidData => TransportError::Tls,
+        _ => TransportError::Other,
+    }
+}

@@ -1,0 +1,134 @@
+//! One incoming call, untyped until its method's glue takes it.
+
+use std::future::poll_fn;
+
+use trirpc_core::call::{Method, MethodCodec, MethodSpec, Status};
+
+use super::context::{Context, Extensions};
+use crate::decode::decode;
+use crate::marker::BoxFuture;
+use crate::raw::{RawCall, RawReceiver, Received};
+use crate::session::CallSeat;
+use crate::streaming::{Sender, Streaming};
+
+/// A call that a [`Service`](crate::Service) is to answer. One that is dropped unanswered ends with
+/// `Internal`.
+///
+/// Each of the four methods gives what a handler of that kind takes, or `None` if the call has been
+/// answered already: its request was no message of the method, or its codec is not offered. The handler's
+/// result then goes to [`Context::respond`] (single response) or [`Context::finish`].
+#[derive(Debug)]
+pub struct IncomingCall {
+    seat: CallSeat,
+    method: &'static MethodSpec,
+}
+
+impl IncomingCall {
+    pub(crate) const fn new(seat: CallSeat, method: &'static MethodSpec) -> Self {
+        Self { seat, method }
+    }
+
+    /// The method that was called.
+    pub const fn method(&self) -> &'static MethodSpec {
+        self.method
+    }
+
+    /// Takes the request of a unary call.
+    pub async fn unary<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<(Context, Req)> {
+        let (cx, call, codec) = self.begin(method)?;
+        let request = single_request(call.into_receiver(), codec).await;
+        answer_failure(cx, request)
+    }
+
+    /// Takes the request of a server-streaming call.
+    pub async fn server_streaming<Req, Res>(
+        self,
+        method: &'static Method<Req, Res>,
+    ) -> Option<(Context, Req, Sender<Res>)> {
+        let (cx, call, codec) = self.begin(method)?;
+        let (tx, rx) = call.split();
+        let request = single_request(rx, codec).await;
+        let (cx, request) = answer_failure(cx, request)?;
+        Some((cx, request, Sender::new(tx, codec.response)))
+    }
+
+    /// Takes a client-streaming call.
+    pub async fn client_streaming<Req, Res>(
+        self,
+        method: &'static Method<Req, Res>,
+    ) -> Option<(Context, Streaming<Req>)> {
+        let (cx, call, codec) = self.begin(method)?;
+        Some((cx, Streaming::new(call.into_receiver(), codec.request, None)))
+    }
+
+    /// Takes a call with any number of messages each way.
+    pub async fn bidi<Req, Res>(
+        self,
+        method: &'static Method<Req, Res>,
+    ) -> Option<(Context, Streaming<Req>, Sender<Res>)> {
+        let (cx, call, codec) = self.begin(method)?;
+        let (tx, rx) = call.split();
+        Some((cx, Streaming::new(rx, codec.request, None), Sender::new(tx, codec.response)))
+    }
+
+    /// Answers that the method is not there.
+    pub fn unimplemented(self) -> BoxFuture<'static, ()> {
+        self.reject(Status::unimplemented(format!("{} is not implemented", self.method.path())));
+        Box::pin(async {})
+    }
+
+    /// Answers with `status`, which should be an error.
+    pub fn reject(&self, status: Status) {
+        self.seat.end(status, trirpc_core::call::Metadata::new());
+    }
+
+    fn begin<Req, Res>(
+        self,
+        method: &'static Method<Req, Res>,
+    ) -> Option<(Context, RawCall, &'static MethodCodec<Req, Res>)> {
+        let request = self.seat.request()?;
+        let Some(codec) = method.codec(&request.codec) else {
+            let offered: Vec<&str> = method.codecs().iter().map(MethodCodec::name).collect();
+            self.reject(Status::unimplemented(format!(
+                "{} does not take the codec {}, but {}",
+                method.spec.path(),
+                request.codec,
+                offered.join(", ")
+            )));
+            return None;
+        };
+        let (carrier, key) = self.seat.carrier();
+        let cx = Context {
+            seat: self.seat,
+            method: self.method,
+            metadata: request.metadata,
+            deadline: request.deadline,
+            protocol: request.protocol,
+            codec: codec.name(),
+            peer: request.peer,
+            trailers: trirpc_core::call::Metadata::new(),
+            extensions: Extensions::default(),
+        };
+        Some((cx, RawCall::new(carrier, key), codec))
+    }
+}
+
+/// The one request message. It is there already when the handler starts.
+async fn single_request<Req, Res>(mut rx: RawReceiver, codec: &'static MethodCodec<Req, Res>) -> Result<Req, Status> {
+    match poll_fn(|cx| rx.poll_recv(cx)).await? {
+        Received::Message(mut message) => {
+            decode(codec.request, &mut message).map_err(|status| Status::invalid_argument(status.message().to_owned()))
+        }
+        Received::End(_) => Err(Status::unimplemented("the call has no request message")),
+    }
+}
+
+fn answer_failure<Req>(cx: Context, request: Result<Req, Status>) -> Option<(Context, Req)> {
+    match request {
+        Ok(request) => Some((cx, request)),
+        Err(status) => {
+            cx.finish(Err(status));
+            None
+        }
+    }
+}

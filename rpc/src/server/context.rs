@@ -1,0 +1,170 @@
+//! What a handler knows of its call besides the messages.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use trirpc_core::Instant;
+use trirpc_core::call::{Metadata, Method, MethodSpec, Protocol, Status};
+
+use crate::cancel::Cancelled;
+use crate::marker::MaybeSend;
+use crate::raw::Typed;
+use crate::session::CallSeat;
+
+/// The call that a handler serves.
+///
+/// The handler is dropped when its call is cancelled, past its deadline or disconnected; it need not
+/// watch for that itself.
+#[derive(Debug)]
+pub struct Context {
+    pub(super) seat: CallSeat,
+    pub(super) method: &'static MethodSpec,
+    pub(super) metadata: Metadata,
+    pub(super) deadline: Option<Instant>,
+    pub(super) protocol: Protocol,
+    pub(super) codec: &'static str,
+    pub(super) peer: Option<Arc<str>>,
+    pub(super) trailers: Metadata,
+    pub(super) extensions: Extensions,
+}
+
+impl Context {
+    /// The metadata of the request.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// When the client stops waiting.
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Time until the deadline; zero when it has passed.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline - self.seat.now())
+    }
+
+    /// The client's address, where the transport knows one.
+    pub fn peer(&self) -> Option<&str> {
+        self.peer.as_deref()
+    }
+
+    /// The method that was called.
+    pub const fn method(&self) -> &'static MethodSpec {
+        self.method
+    }
+
+    /// The wire protocol of the call.
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Resolves when the call is over, also when it was answered: for tasks that the handler started.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::new(self.seat.signal())
+    }
+
+    /// Values that interceptors and transports left for the handler.
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Values for those who come after.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
+    /// Response metadata that go before the first message. After it they are on their way, and changes
+    /// are lost.
+    pub fn headers_mut(&mut self) -> HeadersMut<'_> {
+        HeadersMut { headers: self.seat.take_headers().unwrap_or_default(), seat: &self.seat }
+    }
+
+    /// Response metadata that go with the status.
+    pub fn trailers_mut(&mut self) -> &mut Metadata {
+        &mut self.trailers
+    }
+
+    /// Generated code: answers a call that has a single response.
+    #[doc(hidden)]
+    pub fn respond<Req, Res>(self, method: &'static Method<Req, Res>, result: Result<Res, Status>) {
+        let codec = method.codec(self.codec).unwrap_or_else(|| method.default_codec()).response;
+        match result {
+            Ok(message) => self.seat.respond(&Typed { codec, item: &message }, self.trailers),
+            Err(status) => self.seat.end(status, self.trailers),
+        }
+    }
+
+    /// Generated code: ends a call whose messages were sent one by one.
+    #[doc(hidden)]
+    pub fn finish(self, result: Result<(), Status>) {
+        self.seat.end(result.err().unwrap_or(Status::OK), self.trailers);
+    }
+}
+
+/// Response headers, lent for changing. They are handed over when this is dropped, so drop it before
+/// the first message.
+#[derive(Debug)]
+pub struct HeadersMut<'a> {
+    headers: Metadata,
+    seat: &'a CallSeat,
+}
+
+impl Deref for HeadersMut<'_> {
+    type Target = Metadata;
+
+    fn deref(&self) -> &Metadata {
+        &self.headers
+    }
+}
+
+impl DerefMut for HeadersMut<'_> {
+    fn deref_mut(&mut self) -> &mut Metadata {
+        &mut self.headers
+    }
+}
+
+impl Drop for HeadersMut<'_> {
+    fn drop(&mut self) {
+        self.seat.put_headers(std::mem::take(&mut self.headers));
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+type Value = Box<dyn Any + Send + Sync>;
+#[cfg(target_family = "wasm")]
+type Value = Box<dyn Any>;
+
+/// Values by their type; at most one of each.
+#[derive(Default)]
+pub struct Extensions {
+    values: HashMap<TypeId, Value>,
+}
+
+impl Extensions {
+    /// The value of type `T`.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.values.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+
+    /// Adds a value and returns the one of its type that was there before.
+    pub fn insert<T: MaybeSend + crate::MaybeSync + 'static>(&mut self, value: T) -> Option<T> {
+        let before = self.values.insert(TypeId::of::<T>(), Box::new(value))?;
+        before.downcast().ok().map(|before| *before)
+    }
+
+    /// Takes the value of type `T`.
+    pub fn remove<T: 'static>(&mut self) -> Option<T> {
+        self.values.remove(&TypeId::of::<T>())?.downcast().ok().map(|value| *value)
+    }
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extensions").field("len", &self.values.len()).finish()
+    }
+}

@@ -1,0 +1,17 @@
+//! Serving calls.
+
+mod call;
+mod context;
+mod router;
+mod serve;
+mod service;
+mod task;
+
+pub use call::IncomingCall;
+pub use context::{Context, Extensions, HeadersMut};
+pub use router::Router;
+pub use serve::serve_connection;
+pub use service::{Service, ServiceDescriptor};
+pub use task::ServerTask;
+
+pub(crate) use router::Route;

@@ -1,0 +1,30 @@
+//! One connection, served.
+
+use std::sync::Arc;
+
+use trirpc_core::{Config, Connection, HttpVersion, Server};
+
+use super::router::Router;
+use super::task::ServerTask;
+use crate::driver::Driver;
+use crate::marker::MaybeSend;
+use crate::session::{Dispatch, ServerSession, ServerState, Shared};
+use crate::time::Time;
+use crate::transport::Transport;
+
+/// Serves the calls that come over `io`.
+///
+/// The driver does all the I/O: spawn it. `spawn` is given the task of each call's handler; it is called
+/// from the driver, with no lock held. The session shuts the connection down from outside.
+pub fn serve_connection<T: Transport, Z: Time>(
+    io: T,
+    router: Arc<Router>,
+    config: Arc<Config>,
+    time: Z,
+    spawn: impl FnMut(ServerTask) + MaybeSend + 'static,
+) -> (ServerSession, Driver<T, Server, Z>) {
+    let conn = Connection::<Server>::new(config, Some(HttpVersion::Http2), time.now());
+    let shared = Shared::new(conn, ServerState::new(router, io.peer()), time.clone());
+    let driver = Driver::new(io, Arc::clone(&shared), Dispatch::new(spawn), time);
+    (ServerSession::new(shared), driver)
+}

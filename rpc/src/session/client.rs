@@ -1,0 +1,313 @@
+//! The client's end of a session: starting calls and reading their outcome.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use trirpc_core::buf::{Encoded, MessageBuf};
+use trirpc_core::call::{CallOptions, Code, Metadata, MethodSpec, Origin, Recv, Status};
+use trirpc_core::{CallId, CallMut, Client, ErrorCode, Event, Instant, OpenError, SendError};
+
+use super::send::{is_inline, over};
+use super::slots::{Slot, register};
+use super::{SessionRole, Shared, State};
+use crate::client::Invoke;
+use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, RawCall, Received};
+
+/// What a client keeps beside a call.
+#[derive(Debug, Default)]
+pub(crate) struct ClientSlot {
+    /// The message of a single response whose status is still to come.
+    message: Option<MessageBuf>,
+}
+
+impl SessionRole for Client {
+    type Slot = ClientSlot;
+    type Extra = ();
+    type Work = ();
+
+    fn collect((): &mut (), _: &mut State<Self>) -> bool {
+        false
+    }
+
+    fn run((): &mut (), _: &Arc<Shared<Self>>) {}
+
+    fn finished(_: &mut Slot<ClientSlot>, _: &mut Vec<Waker>) {}
+
+    fn event(_: &mut State<Self>, _: &Event, _: Instant) {}
+
+    fn before_send(_: &mut Slot<ClientSlot>, _: &mut CallMut<'_, Self>, _: Instant) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn status(call: &CallMut<'_, Self>) -> Option<Status> {
+        call.status().filter(|status| !status.is_ok()).cloned()
+    }
+}
+
+impl Shared<Client> {
+    fn open(&self, open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>) -> Opened {
+        self.with(|state, now| match open(state, now) {
+            Ok(id) => Ok(state.slots.insert(id, ClientSlot::default())),
+            Err(error) => Err((open_status(&error, state), error)),
+        })
+    }
+}
+
+/// The key of the call, or why there is none, as a status and as the core says it.
+type Opened = Result<CallKey, (Status, OpenError)>;
+
+fn open_status(error: &OpenError, state: &State<Client>) -> Status {
+    let status = match error {
+        OpenError::NoCapacity => Status::resource_exhausted(format!(
+            "{} calls wait for a stream already: start fewer at a time, or raise max_pending",
+            state.conn.config().max_pending
+        )),
+        OpenError::GoingAway => Status::unavailable("the connection is going away").with_origin(Origin::Transport),
+        OpenError::Closed => match &state.closed {
+            Some(reason) => Status::from_connection(reason),
+            None => Status::unavailable("the connection is closed").with_origin(Origin::Transport),
+        },
+        OpenError::Unsupported => Status::unimplemented(error.to_string()),
+        OpenError::TooLarge { .. } => Status::resource_exhausted(error.to_string()),
+        OpenError::Codec(error) => Status::internal(format!("the request cannot be encoded: {}", error.message())),
+        _ => Status::internal(error.to_string()),
+    };
+    status.with_unprocessed()
+}
+
+impl Carrier for Shared<Client> {
+    fn poll_send(&self, key: CallKey, message: &mut Outgoing<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.queue(key, message, cx)
+    }
+
+    fn finish(&self, key: CallKey) -> Result<(), Status> {
+        self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else { return Err(over()) };
+            let Some(mut call) = state.conn.call(slot.id) else { return Err(over()) };
+            match call.finish(now) {
+                Ok(()) => Ok(()),
+                Err(_) => Client::status(&call).map_or(Ok(()), Err),
+            }
+        })
+    }
+
+    fn poll_head(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
+        self.with(|state, _| {
+            let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
+            let Some(call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
+            match (call.metadata(), call.status()) {
+                (Some(metadata), _) => Poll::Ready(Ok(metadata.clone())),
+                (None, Some(status)) if status.is_ok() => Poll::Ready(Ok(Metadata::new())),
+                (None, Some(status)) => Poll::Ready(Err(status.clone())),
+                (None, None) => {
+                    register(&mut slot.recv, cx);
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
+        self.with(|state, _| {
+            let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
+            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
+            match call.recv() {
+                Recv::Message(message) => Poll::Ready(Ok(Received::Message(message))),
+                Recv::Blocked => {
+                    register(&mut slot.recv, cx);
+                    Poll::Pending
+                }
+                Recv::End => Poll::Ready(match call.status() {
+                    Some(status) if status.is_ok() => Ok(Received::End(status.metadata().clone())),
+                    Some(status) => Err(status.clone()),
+                    None => Err(over()),
+                }),
+            }
+        })
+    }
+
+    fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
+        self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
+            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
+            loop {
+                match call.recv() {
+                    Recv::Message(message) => slot.role.message = Some(message),
+                    Recv::Blocked => {
+                        register(&mut slot.recv, cx);
+                        return Poll::Pending;
+                    }
+                    Recv::End => break,
+                }
+            }
+            let message = slot.role.message.take();
+            let outcome = match (call.status(), message) {
+                (Some(status), Some(message)) if status.is_ok() => Ok(Outcome {
+                    message,
+                    headers: call.metadata().cloned().unwrap_or_default(),
+                    trailers: status.metadata().clone(),
+                }),
+                (Some(status), None) if status.is_ok() => {
+                    Err(Status::unimplemented("the peer succeeded without a response message")
+                        .with_origin(Origin::Peer))
+                }
+                (Some(status), _) => Err(status.clone()),
+                (None, _) => Err(over()),
+            };
+            state.release(key, half, false, now);
+            Poll::Ready(outcome)
+        })
+    }
+
+    fn release(&self, key: CallKey, half: Half, cancel: bool) {
+        let dropped = self.with(|state, now| state.release(key, half, cancel, now));
+        // Foreign wakers are dropped with the lock released.
+        drop(dropped);
+    }
+}
+
+impl State<Client> {
+    /// The owner of `half` is gone. Returns what is to be dropped once the lock is released.
+    fn release(&mut self, key: CallKey, half: Half, cancel: bool, now: Instant) -> Option<Slot<ClientSlot>> {
+        let slot = self.slots.find(key)?;
+        slot.halves.remove(half);
+        let (id, gone) = (slot.id, slot.halves.is_empty());
+        if cancel {
+            if let Some(mut call) = self.conn.call(id) {
+                call.cancel(Code::Cancelled, now);
+            }
+        }
+        if !gone {
+            return None;
+        }
+        if let Some(call) = self.conn.call(id) {
+            call.release();
+        }
+        self.slots.remove(key)
+    }
+}
+
+/// Calls on one connection. Clones share it; the last to go shuts it down gracefully: calls in flight
+/// end as they would have.
+#[derive(Clone, Debug)]
+pub struct ClientSession {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared<Client>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.with(|state, now| state.conn.shutdown(now));
+    }
+}
+
+impl ClientSession {
+    pub(crate) fn new(shared: Arc<Shared<Client>>) -> Self {
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
+    pub fn is_open(&self) -> bool {
+        self.shared().turn(|state| !state.going_away)
+    }
+
+    /// Whether both are handles of one connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+
+    /// Calls that were started and whose handles still exist.
+    pub fn open_calls(&self) -> usize {
+        self.shared().turn(|state| state.slots.len())
+    }
+
+    /// Refuses new calls, lets those that run end, then closes; at most `drain_timeout` long.
+    pub fn shutdown(&self) {
+        self.shared().with(|state, now| state.conn.shutdown(now));
+    }
+
+    /// Ends the connection at once, and every call with it.
+    pub fn abort(&self, code: ErrorCode) {
+        self.shared().with(|state, now| state.conn.abort(code, now));
+    }
+
+    /// Tasks that are to be woken by this session: none, when nobody waits.
+    pub fn waiting(&self) -> usize {
+        self.shared().turn(|state| state.slots.wakers())
+    }
+
+    /// Starts a call whose messages follow.
+    pub(crate) fn try_start(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        let key = self.shared().open(|state, now| state.conn.open(method, options, codec, now))?;
+        Ok(self.raw(key))
+    }
+
+    /// Starts a call with its only request.
+    pub(crate) fn try_start_unary(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: &dyn Encode,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        if !is_inline(request) {
+            let encoded = self.shared().encode(request).map_err(|status| (status, OpenError::Unsupported))?;
+            return self.try_start_encoded(method, options, codec, encoded);
+        }
+        let key =
+            self.shared().open(|state, now| state.conn.open_unary(method, options, &Erased(codec), &request, now))?;
+        Ok(self.raw(key))
+    }
+
+    /// Starts a call with its only request, encoded before.
+    pub(crate) fn try_start_encoded(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: Encoded,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        let shared = self.shared();
+        let kept = request.clone();
+        let opened = shared.open(|state, now| state.conn.open_unary_encoded(method, options, codec, request, now));
+        shared.recycle(Some(kept));
+        Ok(self.raw(opened?))
+    }
+
+    fn raw(&self, key: CallKey) -> RawCall {
+        RawCall::new(Arc::clone(self.shared()) as Arc<dyn Carrier>, key)
+    }
+
+    fn shared(&self) -> &Arc<Shared<Client>> {
+        &self.handle.shared
+    }
+}
+
+impl Invoke for ClientSession {
+    fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
+        self.try_start(method, options, codec).unwrap_or_else(|(status, _)| RawCall::failed(status))
+    }
+
+    fn start_unary(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: &dyn Encode,
+    ) -> RawCall {
+        self.try_start_unary(method, options, codec, request).unwrap_or_else(|(status, _)| RawCall::failed(status))
+    }
+
+    fn now(&self) -> Instant {
+        self.shared().now()
+    }
+}

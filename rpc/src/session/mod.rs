@@ -1,0 +1,207 @@
+//! A connection shared between its driver and the callers.
+//!
+//! # Lock rules
+//! One mutex guards the connection and the table of wakers. While it is held: no system calls (the clock
+//! is read before), no foreign wakers (they are collected and fired after), and no user code but
+//! `Codec::encode` of a message of at most [`INLINE`] bytes; larger messages are encoded outside.
+//! Decoding is always outside. A codec that panics leaves the core consistent, so a poisoned lock is
+//! taken as it is. No other lock is taken while it is held.
+
+mod client;
+pub(crate) mod parking;
+mod send;
+mod server;
+pub(crate) mod slots;
+
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use trirpc_core::buf::BufferPool;
+use trirpc_core::call::Status;
+use trirpc_core::{CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
+
+pub use client::ClientSession;
+pub use server::ServerSession;
+pub(crate) use server::{CallSeat, Dispatch, ServerState};
+
+use crate::time::Clock;
+use parking::Parking;
+use slots::{Slot, Slots, collect};
+
+/// Largest message that is encoded under the lock, in bytes.
+pub(crate) const INLINE: usize = 16 * 1024;
+
+/// What the two roles do differently.
+pub(crate) trait SessionRole: Role + Sized + 'static {
+    /// Kept beside each call.
+    type Slot: fmt::Debug;
+    /// Kept once.
+    type Extra;
+
+    /// What the driver does for the calls, besides waking.
+    type Work;
+
+    /// The driver, under the lock: takes what it is to do. True if there is something.
+    fn collect(work: &mut Self::Work, state: &mut State<Self>) -> bool;
+
+    /// The driver, with no lock held: does it.
+    fn run(work: &mut Self::Work, shared: &Arc<Shared<Self>>);
+
+    /// Wakes whatever else waits for the end of a call.
+    fn finished(slot: &mut Slot<Self::Slot>, wakes: &mut Vec<Waker>);
+
+    /// Looks at a hint before the common part does.
+    fn event(state: &mut State<Self>, event: &Event, now: Instant);
+
+    /// Called before each message that is sent.
+    fn before_send(slot: &mut Slot<Self::Slot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError>;
+
+    /// Why a call cannot go on, where the role knows better than the error does.
+    fn status(call: &CallMut<'_, Self>) -> Option<Status>;
+}
+
+/// What driver, session handles and calls share.
+pub(crate) struct Shared<R: SessionRole> {
+    clock: Box<dyn Clock>,
+    state: Mutex<State<R>>,
+    max_send_message: usize,
+    /// Buffers for messages that are encoded outside; never locked together with `state`.
+    pool: Mutex<BufferPool>,
+}
+
+/// What the lock guards.
+pub(crate) struct State<R: SessionRole> {
+    pub(crate) conn: Connection<R>,
+    pub(crate) slots: Slots<R::Slot>,
+    pub(crate) parking: Parking,
+    pub(crate) extra: R::Extra,
+    /// Why the connection ended, once it has.
+    pub(crate) closed: Option<ConnectionError>,
+    /// GOAWAY was sent or received, or the connection ended.
+    pub(crate) going_away: bool,
+    /// To fire once the lock is released.
+    wakes: Vec<Waker>,
+}
+
+impl<R: SessionRole> Shared<R> {
+    pub(crate) fn new(conn: Connection<R>, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
+        let (pool, max_send_message) = (BufferPool::new(conn.config().pool_bytes), conn.config().max_send_message);
+        let state = State {
+            conn,
+            slots: Slots::new(),
+            parking: Parking::default(),
+            extra,
+            closed: None,
+            going_away: false,
+            wakes: Vec::new(),
+        };
+        Arc::new(Self { clock: Box::new(clock), state: Mutex::new(state), max_send_message, pool: Mutex::new(pool) })
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// A caller's turn: changes the state, then wakes whom the change concerns.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State<R>, Instant) -> T) -> T {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let result = change(&mut state, now);
+        // A cancelled call concerns whoever waits on its other half, also while the driver is stuck on
+        // a full socket: hints are not left to it.
+        state.drain_events(now);
+        let timeout = state.conn.poll_timeout();
+        let has_work = state.conn.wants_poll();
+        let driver = state.parking.unpark(has_work, timeout);
+        let wakes = mem::take(&mut state.wakes);
+        drop(state);
+        wakes.into_iter().chain(driver).for_each(Waker::wake);
+        result
+    }
+
+    /// The driver's turn: it fires what it collects itself.
+    pub(crate) fn turn<T>(&self, change: impl FnOnce(&mut State<R>) -> T) -> T {
+        change(&mut self.lock())
+    }
+
+    /// The driver is gone: every call fails, and everybody who waits is woken.
+    pub(crate) fn disconnect(&self) {
+        self.with(|state, now| {
+            state.parking.withdraw();
+            if state.closed.is_none() {
+                state.conn.handle_transport_error(TransportError::Other, now);
+            }
+            state.drain_events(now);
+            state.wake_all();
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool(&self) -> MutexGuard<'_, BufferPool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: SessionRole> State<R> {
+    /// Turns the connection's hints into wakers to fire.
+    pub(crate) fn drain_events(&mut self, now: Instant) {
+        while let Some(event) = self.conn.poll_event() {
+            R::event(self, &event, now);
+            match event {
+                Event::Head(id) | Event::Readable(id) => {
+                    if let Some((_, slot)) = self.slots.by_id(id) {
+                        collect(&mut slot.recv, &mut self.wakes);
+                    }
+                }
+                Event::Writable(id) => {
+                    if let Some((_, slot)) = self.slots.by_id(id) {
+                        collect(&mut slot.send, &mut self.wakes);
+                    }
+                }
+                Event::Finished(id) => {
+                    if let Some((_, slot)) = self.slots.by_id(id) {
+                        collect(&mut slot.recv, &mut self.wakes);
+                        collect(&mut slot.send, &mut self.wakes);
+                        R::finished(slot, &mut self.wakes);
+                    }
+                }
+                Event::GoingAway => self.going_away = true,
+                Event::Closed(error) => {
+                    self.going_away = true;
+                    self.closed = Some(error);
+                    self.wake_all();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes the wakers that are to be fired once the lock is released, into an empty list.
+    pub(crate) fn take_wakes(&mut self, wakes: &mut Vec<Waker>) {
+        mem::swap(&mut self.wakes, wakes);
+    }
+
+    fn wake_all(&mut self) {
+        for slot in self.slots.iter_mut() {
+            collect(&mut slot.recv, &mut self.wakes);
+            collect(&mut slot.send, &mut self.wakes);
+            R::finished(slot, &mut self.wakes);
+        }
+    }
+}
+
+impl<R: SessionRole> fmt::Debug for Shared<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Session")
+            .field("calls", &state.slots.len())
+            .field("going_away", &state.going_away)
+            .field("closed", &state.closed)
+            .finish_non_exhaustive()
+    }
+}

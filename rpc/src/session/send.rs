@@ -1,0 +1,83 @@
+//! Sending a message, the same in both roles.
+
+use std::task::{Context, Poll};
+
+use trirpc_core::SendError;
+use trirpc_core::buf::Encoded;
+use trirpc_core::call::Status;
+
+use super::slots::register;
+use super::{INLINE, SessionRole, Shared};
+use crate::raw::{CallKey, Encode, Erased, Outgoing, encode, send_status};
+
+/// What a look at the connection led to.
+enum Step {
+    /// There is room for a message that is to be encoded outside.
+    Encode,
+    Done(Poll<Result<(), Status>>),
+}
+
+impl<R: SessionRole> Shared<R> {
+    /// Queues a message. A small one is encoded under the lock; a large one outside, once there is room
+    /// for it. A sender has one owner, so the room cannot shrink meanwhile.
+    pub(super) fn queue(
+        &self,
+        key: CallKey,
+        outgoing: &mut Outgoing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Status>> {
+        let is_large = !is_inline(outgoing.message);
+        loop {
+            let step = self.with(|state, now| {
+                let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
+                let Some(mut call) = state.conn.call(slot.id) else { return Step::Done(Poll::Ready(Err(over()))) };
+                let sent = R::before_send(slot, &mut call, now).and_then(|()| match &outgoing.encoded {
+                    Some(encoded) => call.send_encoded(encoded.clone(), now).map(|()| true),
+                    None if is_large && call.send_capacity() > 0 => Ok(false),
+                    // A connection without room says so before it encodes.
+                    None => call.send(&Erased(""), &outgoing.message, now).map(|()| true),
+                });
+                Step::Done(match sent {
+                    Ok(true) => Poll::Ready(Ok(())),
+                    Ok(false) => return Step::Encode,
+                    Err(SendError::Blocked) => {
+                        register(&mut slot.send, cx);
+                        Poll::Pending
+                    }
+                    Err(error) => Poll::Ready(Err(R::status(&call).unwrap_or_else(|| send_status(error)))),
+                })
+            });
+            match step {
+                Step::Encode => outgoing.encoded = Some(self.encode(outgoing.message)?),
+                Step::Done(Poll::Pending) => return Poll::Pending,
+                Step::Done(poll) => {
+                    self.recycle(outgoing.encoded.take());
+                    return poll;
+                }
+            }
+        }
+    }
+
+    /// Encodes a message outside the lock, into a buffer that is used again.
+    pub(super) fn encode(&self, message: &dyn Encode) -> Result<Encoded, Status> {
+        let buf = self.pool().get(message.encoded_len().unwrap_or_default().min(self.max_send_message));
+        encode(message, buf, self.max_send_message)
+    }
+
+    /// Keeps the memory of a message that was handed to the connection.
+    pub(super) fn recycle(&self, encoded: Option<Encoded>) {
+        if let Some(encoded) = encoded {
+            self.pool().keep(encoded.bytes);
+        }
+    }
+}
+
+/// Whether a message is encoded under the lock.
+pub(super) fn is_inline(message: &dyn Encode) -> bool {
+    message.encoded_len().is_some_and(|len| len <= INLINE)
+}
+
+/// The call is not there any more: its other half saw the end.
+pub(super) fn over() -> Status {
+    Status::cancelled("the call is over")
+}

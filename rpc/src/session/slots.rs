@@ -1,0 +1,124 @@
+//! Who waits for which call: a table beside the connection's own.
+
+use std::mem;
+use std::task::{Context, Waker};
+
+use trirpc_core::CallId;
+
+use crate::raw::{CallKey, Half};
+
+/// The wakers of one call, each owned by one party.
+#[derive(Debug)]
+pub(crate) struct Slot<X> {
+    pub(crate) id: CallId,
+    /// Whoever polls for the head or a message.
+    pub(crate) recv: Option<Waker>,
+    /// Whoever waits for room in the send buffer.
+    pub(crate) send: Option<Waker>,
+    /// Halves whose owner still exists.
+    pub(crate) halves: Halves,
+    /// What only one role keeps.
+    pub(crate) role: X,
+}
+
+/// Which halves of a call are still owned by somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Halves(u8);
+
+impl Halves {
+    pub(crate) const BOTH: Self = Self(0b11);
+
+    pub(crate) fn remove(&mut self, half: Half) {
+        self.0 &= !half.bit();
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Slots at the index of their [`CallId`], so that an event finds its waiters without a search.
+///
+/// Bounded by the calls of the connection. A [`CallKey`] carries a generation, so that a handle that
+/// outlives its call never reaches the next call in the same slot.
+#[derive(Debug)]
+pub(crate) struct Slots<X> {
+    entries: Vec<Entry<X>>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Entry<X> {
+    generation: u32,
+    slot: Option<Slot<X>>,
+}
+
+impl<X> Slots<X> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn insert(&mut self, id: CallId, role: X) -> CallKey {
+        let index = id.index();
+        if self.entries.len() <= index {
+            self.entries.resize_with(index + 1, || Entry { generation: 0, slot: None });
+        }
+        let entry = &mut self.entries[index];
+        entry.generation = entry.generation.wrapping_add(1);
+        if entry.slot.is_none() {
+            self.len += 1;
+        }
+        entry.slot = Some(Slot { id, recv: None, send: None, halves: Halves::BOTH, role });
+        CallKey::new(index as u32, entry.generation)
+    }
+
+    pub(crate) fn find(&mut self, key: CallKey) -> Option<&mut Slot<X>> {
+        let entry = self.entries.get_mut(key.index())?;
+        if entry.generation == key.generation() { entry.slot.as_mut() } else { None }
+    }
+
+    /// The slot that an event is about.
+    pub(crate) fn by_id(&mut self, id: CallId) -> Option<(CallKey, &mut Slot<X>)> {
+        let entry = self.entries.get_mut(id.index())?;
+        let key = CallKey::new(id.index() as u32, entry.generation);
+        let slot = entry.slot.as_mut()?;
+        (slot.id == id).then_some((key, slot))
+    }
+
+    pub(crate) fn remove(&mut self, key: CallKey) -> Option<Slot<X>> {
+        let entry = self.entries.get_mut(key.index())?;
+        if entry.generation != key.generation() {
+            return None;
+        }
+        let slot = entry.slot.take()?;
+        self.len -= 1;
+        Some(slot)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<X>> {
+        self.entries.iter_mut().filter_map(|entry| entry.slot.as_mut())
+    }
+
+    /// Wakers that are stored.
+    pub(crate) fn wakers(&self) -> usize {
+        let slots = self.entries.iter().filter_map(|entry| entry.slot.as_ref());
+        slots.map(|slot| usize::from(slot.recv.is_some()) + usize::from(slot.send.is_some())).sum()
+    }
+}
+
+/// Stores the waker of `cx`, without cloning it when it is already there.
+pub(crate) fn register(waker: &mut Option<Waker>, cx: &Context<'_>) {
+    match waker {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *waker = Some(cx.waker().clone()),
+    }
+}
+
+/// Moves a stored waker to the list of those to fire once the lock is released.
+pub(crate) fn collect(waker: &mut Option<Waker>, wakes: &mut Vec<Waker>) {
+    wakes.extend(mem::take(waker));
+}

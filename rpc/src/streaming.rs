@@ -1,0 +1,147 @@
+//! Typed halves of a call: the same on both sides.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use trirpc_core::call::{Codec, Metadata, Status};
+
+use crate::cancel::{Cancelled, poll_parent};
+use crate::decode::decode;
+use crate::raw::{Outgoing, RawReceiver, RawSender, Received, Typed};
+
+/// Sends the messages of one direction of a call.
+///
+/// Single owner; it may live in another task than the call's [`Streaming`]. On a client, dropping it
+/// before [`finish`](Self::finish) cancels the call. On a server the handler borrows it, and the call
+/// ends with what the handler returns.
+pub struct Sender<T: 'static> {
+    raw: RawSender,
+    codec: &'static dyn Codec<T>,
+}
+
+impl<T> Sender<T> {
+    pub(crate) fn new(raw: RawSender, codec: &'static dyn Codec<T>) -> Self {
+        Self { raw, codec }
+    }
+
+    /// Queues `message`, waiting while more than `send_buffer` bytes of this call are unsent: awaiting it
+    /// is flow control. A dropped `send` has queued its message whole or not at all.
+    ///
+    /// # Errors
+    /// The call's status, when it has ended (a peer that succeeded without reading on is `Cancelled`
+    /// here); `ResourceExhausted` for a message above `max_send_message`; `Internal` when the codec fails.
+    pub async fn send(&mut self, message: &T) -> Result<(), Status> {
+        let mut encoded = None;
+        poll_fn(move |cx| {
+            let typed = Typed { codec: self.codec, item: message };
+            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take() };
+            let poll = self.raw.poll_send(&mut outgoing, cx);
+            encoded = outgoing.encoded;
+            poll
+        })
+        .await
+    }
+
+    /// No further message follows. If the call has failed by now, its receiver says why.
+    pub fn finish(self) {
+        let _ = self.raw.finish();
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("raw", &self.raw).finish_non_exhaustive()
+    }
+}
+
+/// Receives the messages of one direction of a call.
+///
+/// Single owner; it may live in another task than the call's [`Sender`]. Credit returns to the peer as
+/// messages are taken, so a slow reader slows its peer down and nobody else. On a client, dropping it
+/// before the end cancels the call.
+pub struct Streaming<T: 'static> {
+    raw: RawReceiver,
+    codec: &'static dyn Codec<T>,
+    headers: Option<Metadata>,
+    trailers: Option<Metadata>,
+    /// The served call that this one belongs to.
+    parent: Option<Cancelled>,
+    ended: bool,
+}
+
+impl<T> Streaming<T> {
+    pub(crate) fn new(raw: RawReceiver, codec: &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
+        Self { raw, codec, headers, trailers: None, parent: None, ended: false }
+    }
+
+    pub(crate) fn within(mut self, parent: Option<Cancelled>) -> Self {
+        self.parent = parent;
+        self
+    }
+
+    /// The next message, or `None` after the last. Messages that arrived before a failure come first.
+    ///
+    /// # Errors
+    /// The status of a call that did not end well, once; `None` after that.
+    pub async fn next(&mut self) -> Result<Option<T>, Status> {
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The peer's metadata before its first message; waits for it.
+    ///
+    /// # Errors
+    /// The status of a call that ended without.
+    pub async fn headers(&mut self) -> Result<&Metadata, Status> {
+        if self.headers.is_none() {
+            self.headers = Some(poll_fn(|cx| self.raw.poll_head(cx)).await?);
+        }
+        Ok(self.headers.get_or_insert_default())
+    }
+
+    /// The metadata that came with the status: known once [`next`](Self::next) has returned `None`.
+    pub fn trailers(&self) -> Option<&Metadata> {
+        self.trailers.as_ref()
+    }
+
+    /// As [`next`](Self::next), for hand-written futures.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
+        if self.ended {
+            return Poll::Ready(Ok(None));
+        }
+        let received = match self.raw.poll_recv(cx) {
+            Poll::Ready(received) => received,
+            Poll::Pending => Err(ready!(poll_parent(&mut self.parent, cx))),
+        };
+        let message = match received {
+            Ok(Received::Message(mut message)) => decode(self.codec, &mut message),
+            Ok(Received::End(trailers)) => {
+                self.ended = true;
+                self.trailers = Some(trailers);
+                return Poll::Ready(Ok(None));
+            }
+            Err(status) => Err(status),
+        };
+        self.ended = message.is_err();
+        Poll::Ready(message.map(Some))
+    }
+}
+
+impl<T> Stream for Streaming<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_message(cx).map(Result::transpose)
+    }
+}
+
+impl<T> fmt::Debug for Streaming<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streaming").field("raw", &self.raw).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,5 @@
+//! Sessions, drivers and typed calls, without sockets, threads or sleeps.
+#![allow(unreachable_pub, reason = "modules of a test binary have no outside")]
+
+mod calls;
+mod support;
