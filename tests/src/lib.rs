@@ -3,6 +3,7 @@
 pub mod alloc;
 pub mod clock;
 pub mod frames;
+pub mod pair;
 pub mod pipe;
 pub mod random;
 pub mod sources;

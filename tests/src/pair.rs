@@ -1,0 +1,268 @@
+//! Two connections back to back: no sockets, no sleeps, no threads, and time only as the test lets it pass.
+//!
+//! Every byte that either side writes goes through the judge of [`trace`](crate::trace); a failing test prints the seed
+//! of its network and the frames that led to the failure.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use trirpc_core::buf::{RecvBuf, Transmit};
+use trirpc_core::{CallId, CallMut, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server};
+
+use crate::clock::Clock;
+use crate::pipe::{Chunks, Pipe};
+use crate::random::Random;
+use crate::trace::{Side, Trace};
+
+/// How two connections are set up.
+#[derive(Default)]
+pub struct Setup {
+    /// What is printed when a test fails.
+    pub seed: u64,
+    /// The client's limits.
+    pub client: Config,
+    /// The server's limits.
+    pub server: Config,
+    /// From the client to the server.
+    pub up: Pipe,
+    /// From the server to the client.
+    pub down: Pipe,
+}
+
+impl Setup {
+    /// A network whose splits, short writes, capacity and latency follow from `seed`.
+    pub fn random_network(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        Self { seed, up: random_pipe(random), down: random_pipe(random), ..Self::default() }
+    }
+
+    /// Two connections that have not exchanged anything yet.
+    pub fn start(self) -> Pair {
+        let clock = Clock::new();
+        let endpoint = Endpoint::http("localhost");
+        Pair {
+            client: Connection::<Client>::new(Arc::new(self.client), endpoint, HttpVersion::Http2, clock.now()),
+            server: Connection::<Server>::new(Arc::new(self.server), Some(HttpVersion::Http2), clock.now()),
+            clock,
+            up: self.up,
+            down: self.down,
+            client_events: Vec::new(),
+            server_events: Vec::new(),
+            trace: Trace::new(),
+            seed: self.seed,
+            client_end: End::default(),
+            server_end: End::default(),
+        }
+    }
+}
+
+fn random_pipe(random: &mut Random) -> Pipe {
+    let chunks = match random.below(4) {
+        0 => Chunks::Whole,
+        1 => Chunks::AtMost(1 + random.length(100)),
+        _ => Chunks::Random(Random::new(random.bits())),
+    };
+    let mut pipe = Pipe::new(chunks);
+    if random.one_in(2) {
+        pipe = pipe.with_latency(Duration::from_micros(random.bits() % 50_000));
+    }
+    if random.one_in(3) {
+        pipe = pipe.with_quota(1 + random.length(20_000));
+    }
+    if random.one_in(3) {
+        pipe = pipe.with_capacity(1 + random.length(200_000));
+    }
+    pipe
+}
+
+/// A client and a server with a network between them.
+pub struct Pair {
+    /// The client's connection.
+    pub client: Connection<Client>,
+    /// The server's connection.
+    pub server: Connection<Server>,
+    /// The clock of both.
+    pub clock: Clock,
+    /// From the client to the server.
+    pub up: Pipe,
+    /// From the server to the client.
+    pub down: Pipe,
+    /// What the client was told, in order; tests take from it.
+    pub client_events: Vec<Event>,
+    /// What the server was told, in order; tests take from it.
+    pub server_events: Vec<Event>,
+    /// Every frame so far.
+    pub trace: Trace,
+    seed: u64,
+    client_end: End,
+    server_end: End,
+}
+
+/// What a driver owns.
+struct End {
+    input: RecvBuf,
+    output: Transmit,
+    saw_end: bool,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self { input: RecvBuf::new(16 * 1024), output: Transmit::new(), saw_end: false }
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Setup::default().start()
+    }
+}
+
+impl Pair {
+    /// The present instant.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// One turn of the client's driver: at most one read and one write. Returns whether anything happened.
+    pub fn step_client(&mut self) -> bool {
+        let Self { client, client_end, down, up, client_events, trace, clock, .. } = self;
+        turn(client, client_end, down, up, client_events, |bytes| trace.observe(Side::Client, bytes), clock.now())
+    }
+
+    /// One turn of the server's driver, as [`step_client`](Self::step_client).
+    pub fn step_server(&mut self) -> bool {
+        let Self { server, server_end, up, down, server_events, trace, clock, .. } = self;
+        turn(server, server_end, up, down, server_events, |bytes| trace.observe(Side::Server, bytes), clock.now())
+    }
+
+    /// One turn of each side.
+    pub fn step(&mut self) -> bool {
+        let client = self.step_client();
+        let server = self.step_server();
+        self.trace.assert_legal();
+        client || server
+    }
+
+    /// Turns both sides until nothing moves and nothing is on its way. Time passes only for bytes that are.
+    ///
+    /// # Panics
+    /// If that takes a million turns: the two keep each other busy without an application.
+    pub fn drive(&mut self) {
+        for _ in 0..1_000_000 {
+            if self.step() {
+                continue;
+            }
+            let arrivals = [&self.up, &self.down].map(|pipe| pipe.next_arrival(self.now()));
+            let Some(next) = arrivals.into_iter().flatten().min() else { return };
+            self.clock.jump_to(next);
+        }
+        panic!("the connection never comes to rest");
+    }
+
+    /// Drives until `condition` holds; where nothing moves, time jumps to the next timer.
+    ///
+    /// # Panics
+    /// If nothing is left to wait for, or a thousand timers have fired.
+    pub fn drive_until(&mut self, what: &str, mut condition: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..1000 {
+            self.drive();
+            if condition(self) {
+                return;
+            }
+            let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
+            match timers.into_iter().flatten().min() {
+                Some(next) => self.clock.jump_to(next),
+                None => panic!("nothing more will happen, and still not: {what}"),
+            }
+        }
+        panic!("a thousand timers fired, and still not: {what}");
+    }
+
+    /// Lets time pass for both sides.
+    pub fn pass(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.drive();
+    }
+
+    /// A view of one of the client's calls.
+    ///
+    /// # Panics
+    /// If it was released.
+    #[track_caller]
+    pub fn client_call(&mut self, id: CallId) -> CallMut<'_, Client> {
+        self.client.call(id).expect("a call that was not released")
+    }
+
+    /// A view of one of the server's calls.
+    ///
+    /// # Panics
+    /// If it was released.
+    #[track_caller]
+    pub fn server_call(&mut self, id: CallId) -> CallMut<'_, Server> {
+        self.server.call(id).expect("a call that was not released")
+    }
+
+    /// # Panics
+    /// If anything is left of the calls: a slot, output, or an event.
+    #[track_caller]
+    pub fn assert_quiet(&mut self) {
+        self.drive();
+        assert_eq!((self.client.open_calls(), self.server.open_calls()), (0, 0), "slots were not freed");
+        assert!(!self.client.wants_poll() && !self.server.wants_poll(), "output or events are left");
+        assert!(self.client_end.output.is_empty() && self.server_end.output.is_empty(), "output is left");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("seed {}, at {:?}\n{}", self.seed, self.now(), self.trace.tail(100));
+        }
+    }
+}
+
+/// The loop of a driver, once (architecture §11): read, input, time, output, events, write.
+fn turn<R: Role>(
+    conn: &mut Connection<R>,
+    end: &mut End,
+    inbound: &mut Pipe,
+    outbound: &mut Pipe,
+    events: &mut Vec<Event>,
+    observe: impl FnOnce(&[u8]),
+    now: Instant,
+) -> bool {
+    let mut moved = false;
+    if conn.wants_read() {
+        let read = inbound.read(end.input.space(), now);
+        end.input.commit(read);
+        moved |= read > 0;
+        if inbound.is_at_end() && !end.saw_end {
+            end.saw_end = true;
+            moved = true;
+            conn.handle_input(&mut end.input, now);
+            conn.handle_eof(now);
+        }
+    }
+    if !end.input.is_empty() {
+        conn.handle_input(&mut end.input, now);
+    }
+    if conn.poll_timeout().is_some_and(|at| at <= now) {
+        conn.handle_timeout(now);
+        moved = true;
+    }
+    conn.poll_transmit(&mut end.output, now);
+    while let Some(event) = conn.poll_event() {
+        events.push(event);
+        moved = true;
+    }
+    if !end.output.is_empty() {
+        let written = outbound.write(&mut end.output, now);
+        moved |= !written.is_empty();
+        observe(&written);
+    }
+    if conn.is_closed() && end.output.is_empty() {
+        outbound.shut();
+    }
+    moved
+}
