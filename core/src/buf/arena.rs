@@ -28,13 +28,7 @@ pub(crate) struct Arena {
     chunk: usize,
     /// Payloads below this size are copied into the run.
     copy_below: usize,
-    /// Bytes that have left for a `Transmit`.
-    drained: u64,
 }
-
-/// A position in the output, to which it can be cut back until it is drained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark(u64);
 
 impl Arena {
     /// Used-up chunks that are remembered. Two, so that output in flight may span a chunk's end.
@@ -51,7 +45,6 @@ impl Arena {
             exhausted: Vec::new(),
             chunk,
             copy_below,
-            drained: 0,
         }
     }
 
@@ -93,57 +86,9 @@ impl Arena {
     /// Moves everything to `out`, by reference.
     pub(crate) fn drain_into(&mut self, out: &mut Transmit) {
         self.seal();
-        self.drained += self.sealed_len as u64;
         self.sealed_len = 0;
         for chunk in self.sealed.drain(..) {
             out.push(chunk);
-        }
-    }
-
-    /// The present end of the output.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.drained + self.len() as u64)
-    }
-
-    /// Bytes appended since `mark`.
-    pub(crate) fn len_since(&self, mark: Mark) -> usize {
-        usize::try_from(self.mark().0.saturating_sub(mark.0)).unwrap_or(usize::MAX)
-    }
-
-    /// Overwrites what was appended right after `mark` with as many `bytes`.
-    ///
-    /// # Panics
-    /// If that place is not wholly in the run: `reserve` the whole region before taking the mark.
-    pub(crate) fn patch(&mut self, mark: Mark, bytes: &[u8]) {
-        let run_start = self.drained + self.sealed_len as u64;
-        let at = mark.0.checked_sub(run_start).and_then(|at| usize::try_from(at).ok());
-        let place = at.and_then(|at| self.run.get_mut(at..at.checked_add(bytes.len())?));
-        place.expect("a patched region was reserved as a whole").copy_from_slice(bytes);
-    }
-
-    /// Takes back everything appended since `mark`; what was drained stays.
-    pub(crate) fn truncate(&mut self, mark: Mark) {
-        let mut excess = self.len_since(mark);
-        let from_run = excess.min(self.run.len());
-        self.run.truncate(self.run.len() - from_run);
-        excess -= from_run;
-        while let Some(last) = self.sealed.last_mut().filter(|_| excess > 0) {
-            let cut = excess.min(last.len());
-            last.truncate(last.len() - cut);
-            if last.is_empty() {
-                self.sealed.pop();
-            }
-            self.sealed_len -= cut;
-            excess -= cut;
-        }
-    }
-
-    /// Gives up the memory that no output needs, for a connection that has fallen silent.
-    pub(crate) fn release_idle(&mut self) {
-        self.exhausted = Vec::new();
-        if self.is_empty() {
-            self.run = BytesMut::new();
-            self.sealed = Vec::new();
         }
     }
 

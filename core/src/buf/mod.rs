@@ -10,7 +10,7 @@ mod pool;
 mod recv;
 mod transmit;
 
-pub(crate) use arena::{Arena, Mark};
+pub(crate) use arena::Arena;
 pub use message::{Encoded, MessageBuf};
 pub use pool::BufferPool;
 pub use recv::RecvBuf;

@@ -60,7 +60,8 @@ impl<K: Copy> DeadlineQueue<K> {
     }
 
     /// Deadlines held, dead ones included.
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.heap.len()
     }
 

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes};
 use quickcheck::quickcheck;
 
 use super::{Held, Pattern};
-use crate::buf::{Arena, Mark, Transmit};
+use crate::buf::{Arena, Transmit};
 
 const CHUNK: usize = 4096;
 const COPY_BELOW: usize = 256;
@@ -17,18 +17,17 @@ fn drain(arena: &mut Arena) -> Vec<Bytes> {
 }
 
 quickcheck! {
-    /// Appending, chaining, cutting back and draining in any order gives the bytes of the model; what is
-    /// in flight never changes, however often chunks are used again (arch:U3, arch:U5); an append into
-    /// reserved room never reallocates.
+    /// Appending, chaining and draining in any order gives the bytes of the model; what is in flight never
+    /// changes, however often chunks are used again (arch:U3); an append into reserved room never
+    /// reallocates.
     fn any_script_matches_a_vector(script: Vec<(u8, u16)>) -> bool {
         let mut arena = Arena::new(CHUNK, COPY_BELOW);
         let mut model = Vec::new();
-        let mut mark: Option<(Mark, usize)> = None;
         let mut held = Held::default();
         let mut pattern = Pattern(1);
         for (operation, size) in script {
             let size = usize::from(size) % 6000;
-            match operation % 8 {
+            match operation % 5 {
                 0 => {
                     let bytes = pattern.next(size % 700);
                     arena.put(&bytes);
@@ -50,41 +49,15 @@ quickcheck! {
                     }
                     model.extend(bytes);
                 }
-                3 => mark = Some((arena.mark(), model.len())),
-                4 => {
-                    if let Some((mark, len)) = mark.take() {
-                        if arena.len_since(mark) != model.len() - len {
-                            return false;
-                        }
-                        arena.truncate(mark);
-                        model.truncate(len);
-                    }
-                }
-                5 => {
-                    let bytes = pattern.next(9);
-                    arena.reserve(size.max(9));
-                    let mark = arena.mark();
-                    arena.put(&[0; 9]);
-                    arena.put(&bytes[..size.min(9)]);
-                    arena.patch(mark, &bytes);
-                    model.extend_from_slice(&bytes);
-                    model.extend_from_slice(&bytes[..size.min(9)]);
-                }
-                6 => {
+                3 => {
                     let drained = drain(&mut arena);
                     if drained.concat() != model {
                         return false;
                     }
                     drained.into_iter().for_each(|chunk| held.hold(chunk));
                     model.clear();
-                    mark = None;
                 }
-                _ => {
-                    held.drop_oldest(size % 16);
-                    if size % 5 == 0 {
-                        arena.release_idle();
-                    }
-                }
+                _ => held.drop_oldest(size % 16),
             }
             if arena.len() != model.len() || arena.is_empty() != model.is_empty() {
                 return false;
@@ -92,21 +65,6 @@ quickcheck! {
         }
         drain(&mut arena).concat() == model && held.are_intact()
     }
-}
-
-/// Bytes that were handed to the transport can no longer be taken back (checklist Q14).
-#[test]
-fn a_mark_does_not_reach_into_what_was_drained() {
-    let mut arena = Arena::new(CHUNK, COPY_BELOW);
-    arena.put(b"head ");
-    let mark = arena.mark();
-    arena.put(b"committed");
-    let drained = drain(&mut arena);
-    arena.put(b"pending");
-    assert_eq!(arena.len_since(mark), "committed".len() + "pending".len());
-    arena.truncate(mark);
-    assert!(arena.is_empty());
-    assert_eq!(drained.concat(), b"head committed");
 }
 
 /// Headers and small payloads are one slice, a large payload is its own and is not copied (bg:V3).
@@ -154,16 +112,4 @@ fn a_region_larger_than_a_chunk_gets_memory_of_its_own() {
     let drained = drain(&mut arena);
     assert_eq!(drained.iter().map(Bytes::len).collect::<Vec<_>>(), [10, 3 * CHUNK, 10]);
     assert!(drained[1].is_unique(), "the arena kept a handle of an oversized chunk");
-}
-
-#[test]
-fn a_silent_arena_gives_its_chunks_up() {
-    let mut arena = Arena::new(CHUNK, COPY_BELOW);
-    let mut drained = Vec::new();
-    for _ in 0..4 {
-        arena.put(&[1; CHUNK]);
-        drained.extend(drain(&mut arena));
-    }
-    arena.release_idle();
-    assert!(drained.iter().all(Bytes::is_unique));
 }

@@ -12,7 +12,7 @@ fn message(chunk_sizes: &[u16]) -> (MessageBuf, Vec<u8>) {
     let mut model = Vec::new();
     let mut pattern = Pattern(1);
     for &size in chunk_sizes {
-        let bytes = pattern.next(usize::from(size) % 4000);
+        let bytes = pattern.next(usize::from(size) % 2500);
         model.extend_from_slice(&bytes);
         message.push(Bytes::from(bytes));
     }
@@ -26,7 +26,7 @@ quickcheck! {
         let (mut message, model) = message(&chunk_sizes);
         let mut model = &model[..];
         for (operation, size) in script {
-            let n = (usize::from(size) % 5000).min(model.len());
+            let n = (usize::from(size) % 4000).min(model.len());
             let expected;
             (expected, model) = model.split_at(n);
             let read = match operation % 3 {

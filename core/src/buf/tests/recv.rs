@@ -26,7 +26,7 @@ quickcheck! {
         let mut held = Held::default();
         let mut pattern = Pattern(1);
         for (operation, size) in script {
-            let size = usize::from(size) % 20_000;
+            let size = usize::from(size) % 6000;
             match operation % 6 {
                 0 => {
                     let bytes = pattern.next(size);
