@@ -16,7 +16,8 @@ use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, RawC
 /// What a client keeps beside a call.
 #[derive(Debug, Default)]
 pub(crate) struct ClientSlot {
-    /// The message of a single response whose status is still to come.
+    /// A message that was pulled and not handed out: the single response whose status is still to come,
+    /// or the first message of a call that failed behind it.
     message: Option<MessageBuf>,
 }
 
@@ -94,12 +95,19 @@ impl Carrier for Shared<Client> {
     fn poll_head(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         self.with(|state, _| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
-            let Some(call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
-            match (call.metadata(), call.status()) {
-                (Some(metadata), _) => Poll::Ready(Ok(metadata.clone())),
-                (None, Some(status)) if status.is_ok() => Poll::Ready(Ok(Metadata::new())),
-                (None, Some(status)) => Poll::Ready(Err(status.clone())),
-                (None, None) => {
+            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
+            let is_failed = call.status().is_some_and(|status| !status.is_ok());
+            if is_failed && slot.role.message.is_none() {
+                // A call that failed without a message has nothing worth waiting for but its status.
+                match call.recv() {
+                    Recv::Message(message) => slot.role.message = Some(message),
+                    Recv::Blocked | Recv::End => return Poll::Ready(Err(outcome(&call))),
+                }
+            }
+            match call.metadata() {
+                Some(metadata) => Poll::Ready(Ok(metadata.clone())),
+                None if call.status().is_some() => Poll::Ready(Ok(Metadata::new())),
+                None => {
                     register(&mut slot.recv, cx);
                     Poll::Pending
                 }
@@ -111,7 +119,7 @@ impl Carrier for Shared<Client> {
         self.with(|state, _| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
-            match call.recv() {
+            match slot.role.message.take().map_or_else(|| call.recv(), Recv::Message) {
                 Recv::Message(message) => Poll::Ready(Ok(Received::Message(message))),
                 Recv::Blocked => {
                     register(&mut slot.recv, cx);
@@ -119,17 +127,16 @@ impl Carrier for Shared<Client> {
                 }
                 Recv::End => Poll::Ready(match call.status() {
                     Some(status) if status.is_ok() => Ok(Received::End(status.metadata().clone())),
-                    Some(status) => Err(status.clone()),
-                    None => Err(over()),
+                    _ => Err(outcome(&call)),
                 }),
             }
         })
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        self.with(|state, now| {
-            let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
-            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
+        let poll = self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else { return Poll::Ready((Err(over()), None)) };
+            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready((Err(over()), None)) };
             loop {
                 match call.recv() {
                     Recv::Message(message) => slot.role.message = Some(message),
@@ -140,30 +147,34 @@ impl Carrier for Shared<Client> {
                     Recv::End => break,
                 }
             }
-            let message = slot.role.message.take();
-            let outcome = match (call.status(), message) {
-                (Some(status), Some(message)) if status.is_ok() => Ok(Outcome {
-                    message,
-                    headers: call.metadata().cloned().unwrap_or_default(),
-                    trailers: status.metadata().clone(),
-                }),
-                (Some(status), None) if status.is_ok() => {
-                    Err(Status::unimplemented("the peer succeeded without a response message")
-                        .with_origin(Origin::Peer))
-                }
-                (Some(status), _) => Err(status.clone()),
-                (None, _) => Err(over()),
+            let answer = match call.status() {
+                Some(status) if status.is_ok() => match slot.role.message.take() {
+                    Some(message) => Ok(Outcome {
+                        message,
+                        headers: call.metadata().cloned().unwrap_or_default(),
+                        trailers: status.metadata().clone(),
+                    }),
+                    None => {
+                        Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
+                    }
+                },
+                _ => Err(outcome(&call)),
             };
-            state.release(key, half, false, now);
-            Poll::Ready(outcome)
-        })
+            Poll::Ready((answer, state.release(key, half, false, now)))
+        });
+        // The slot, with whatever waker is in it, is dropped with the lock released.
+        poll.map(|(answer, _)| answer)
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
         let dropped = self.with(|state, now| state.release(key, half, cancel, now));
-        // Foreign wakers are dropped with the lock released.
         drop(dropped);
     }
+}
+
+/// The status of a call that has ended.
+fn outcome(call: &CallMut<'_, Client>) -> Status {
+    call.status().cloned().unwrap_or_else(over)
 }
 
 impl State<Client> {

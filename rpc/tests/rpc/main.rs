@@ -2,4 +2,6 @@
 #![allow(unreachable_pub, reason = "modules of a test binary have no outside")]
 
 mod calls;
+mod driver;
+mod endings;
 mod support;

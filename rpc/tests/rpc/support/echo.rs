@@ -13,7 +13,7 @@ use trirpc_rpc::{
 };
 
 /// Strings as they are.
-pub struct Text;
+pub struct Text(&'static str);
 
 /// The message that [`Text`] announces with a wrong length.
 pub const LIE: &str = "encoded length lies";
@@ -22,7 +22,7 @@ pub const EXPLODE: &str = "encoding panics";
 
 impl Codec<String> for Text {
     fn name(&self) -> &'static str {
-        "text"
+        self.0
     }
 
     fn encoded_len(&self, item: &String) -> Option<usize> {
@@ -41,7 +41,10 @@ impl Codec<String> for Text {
     }
 }
 
-static CODECS: &[MethodCodec<String, String>] = &[MethodCodec { request: &Text, response: &Text }];
+pub static CODECS: &[MethodCodec<String, String>] = &[MethodCodec { request: &Text("text"), response: &Text("text") }];
+/// A codec that the server does not have.
+pub static OTHER_CODECS: &[MethodCodec<String, String>] =
+    &[MethodCodec { request: &Text("other"), response: &Text("other") }];
 
 pub static SAY: Method<String, String> = Method::new("/test.Echo/Say", CallKind::Unary, true, CODECS);
 pub static LOTS: Method<String, String> = Method::new("/test.Echo/Lots", CallKind::ServerStreaming, false, CODECS);
@@ -114,10 +117,10 @@ impl Echo {
     /// `count` or `count×size` messages, or one kind of misbehaviour.
     async fn lots(&self, cx: &mut Context, request: String, tx: &mut Sender<String>) -> Result<(), Status> {
         let _guard = Guard::new(&self.counters);
-        cx.headers_mut().append("x-kind", "lots")?;
         let (count, size) = request.split_once('x').unwrap_or((&request, "0"));
         let count: usize = count.parse().map_err(|_| Status::invalid_argument("a number is wanted"))?;
         let size: usize = size.parse().map_err(|_| Status::invalid_argument("a size is wanted"))?;
+        cx.headers_mut().append("x-kind", "lots")?;
         for i in 0..count {
             tx.send(&format!("{i}{}", "-".repeat(size))).await?;
             self.counters.sent.fetch_add(1, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 //! ends when nobody is.
 
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -96,8 +96,7 @@ impl Executor {
     /// When all tasks wait and `future` is not done: somebody's wake-up was lost.
     pub fn block_on<F>(&self, future: F) -> F::Output
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static>,
     {
         let task = self.start(future);
         self.run();
@@ -107,11 +106,11 @@ impl Executor {
     /// Spawns `future` and keeps what it returns.
     pub fn start<F>(&self, future: F) -> Outcome<F::Output>
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static>,
     {
         let outcome = Outcome { value: Arc::new(Mutex::new(None)), index: 0 };
         let value = Arc::clone(&outcome.value);
+        let future = future.into_future();
         let index = self.spawn(async move {
             let result = future.await;
             *value.lock().unwrap() = Some(result);

@@ -27,22 +27,42 @@ pub struct Link {
     pub server_driver: usize,
 }
 
-/// Both drivers run in the executor's tasks.
+/// An echo service; both drivers run in the executor's tasks.
 pub fn link(client_config: Config, server_config: Config, pipe: usize) -> Link {
-    let (executor, time) = (Executor::new(), ManualTime::new());
     let counters = Arc::new(Counters::default());
-    let router = Arc::new(Router::new().add(Echo { counters: Arc::clone(&counters) }));
-    let (near, far) = duplex(pipe);
+    let router = Router::new().add(Echo { counters: Arc::clone(&counters) });
+    let ends = Ends { client_config, server_config, pipe };
+    Link { counters, ..link_in(Executor::new(), ManualTime::new(), router, ends) }
+}
+
+/// What the two ends of a link are made of.
+pub struct Ends {
+    pub client_config: Config,
+    pub server_config: Config,
+    pub pipe: usize,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self { client_config: Config::default(), server_config: Config::default(), pipe: 64 * 1024 }
+    }
+}
+
+/// A link to any router, on an executor and a clock that others may use too.
+pub fn link_in(executor: Executor, time: ManualTime, router: Router, ends: Ends) -> Link {
+    let (near, far) = duplex(ends.pipe);
     let (near, client_writes) = Counting::new(near);
     let (far, server_writes) = Counting::new(far);
-    let endpoint = Endpoint::http("test");
-    let (client, driver) = handshake(near, Arc::new(client_config), endpoint, HttpVersion::Http2, time.clone());
+    let config = Arc::new(ends.client_config);
+    let (client, driver) = handshake(near, config, Endpoint::http("test"), HttpVersion::Http2, time.clone());
     let client_driver = executor.spawn(async move { drop(driver.await) });
     let tasks = executor.clone();
-    let (server, driver) = serve_connection(far, router, Arc::new(server_config), time.clone(), move |task| {
+    let config = Arc::new(ends.server_config);
+    let (server, driver) = serve_connection(far, Arc::new(router), config, time.clone(), move |task| {
         tasks.spawn(task);
     });
     let server_driver = executor.spawn(async move { drop(driver.await) });
+    let counters = Arc::default();
     Link { executor, time, client, server, counters, client_writes, server_writes, client_driver, server_driver }
 }
 
@@ -120,5 +140,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Counting<T> {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_close(cx)
+    }
+}
+
+/// Changes a configuration in place.
+pub trait With: Sized {
+    fn with(self, change: impl FnOnce(&mut Self)) -> Self;
+}
+
+impl With for Config {
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }

@@ -4,7 +4,7 @@
 pub mod echo;
 pub mod executor;
 pub mod link;
+pub mod script;
 
-pub use echo::{CHAT, Echo, GATHER, LOTS, SAY};
-pub use executor::Executor;
+pub use echo::{CHAT, GATHER, LOTS, SAY};
 pub use link::{Link, link};

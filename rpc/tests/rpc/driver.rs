@@ -1,0 +1,288 @@
+//! The driver against transports that misbehave.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use futures_io::{AsyncRead, AsyncWrite};
+use trirpc_core::{ConnectionError, TransportError};
+use trirpc_rpc::{
+    ClientSession, Code, Config, Duplex, Endpoint, HttpVersion, ManualTime, Origin, Router, UnaryCall, duplex,
+    handshake, serve_connection,
+};
+
+use crate::support::echo::{Counters, Echo};
+use crate::support::executor::{Executor, Outcome};
+use crate::support::script::{Script, Scripted, Step};
+use crate::support::{SAY, link};
+
+struct Rig {
+    executor: Executor,
+    time: ManualTime,
+    client: ClientSession,
+    script: Script,
+    ended: Arc<Mutex<Option<ConnectionError>>>,
+}
+
+/// A client on a scripted transport, and the bare other end of its pipe.
+fn client(vectored: bool, config: Config) -> (Rig, Duplex) {
+    let (near, far) = duplex(64 * 1024);
+    let (near, script) = Scripted::new(near, vectored);
+    let (executor, time) = (Executor::new(), ManualTime::new());
+    let endpoint = Endpoint::http("test");
+    let (client, driver) = handshake(near, Arc::new(config), endpoint, HttpVersion::Http2, time.clone());
+    let ended = Arc::new(Mutex::new(None));
+    let end = Arc::clone(&ended);
+    executor.spawn(async move {
+        let error = driver.await;
+        *end.lock().unwrap() = Some(error);
+    });
+    (Rig { executor, time, client, script, ended }, far)
+}
+
+/// The same with a server at the other end.
+fn served(vectored: bool) -> Rig {
+    let (rig, far) = client(vectored, Config::default());
+    let router = Router::new().add(Echo { counters: Arc::new(Counters::default()) });
+    let tasks = rig.executor.clone();
+    let config = Arc::new(Config::default());
+    let (_, driver) = serve_connection(far, Arc::new(router), config, rig.time.clone(), move |task| {
+        tasks.spawn(task);
+    });
+    rig.executor.spawn(async move { drop(driver.await) });
+    rig
+}
+
+impl Rig {
+    fn say(&self, text: &str) -> Outcome<Result<String, trirpc_rpc::Status>> {
+        self.executor.start(UnaryCall::new(self.client.clone(), &SAY, text.to_owned()))
+    }
+
+    fn ended(&self) -> Option<ConnectionError> {
+        self.ended.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn one_byte_at_a_time_is_enough_in_both_directions() {
+    for vectored in [true, false] {
+        let rig = served(vectored);
+        rig.script.writes(vec![Step::UpTo(1); 10_000]);
+        rig.script.reads(vec![Step::UpTo(1); 10_000]);
+        let text = "x".repeat(2000);
+        let call = rig.say(&text);
+        rig.executor.run();
+        assert_eq!(call.take().expect("done").expect("answered"), text);
+    }
+}
+
+#[test]
+fn short_writes_pending_and_interrupted_ones_lose_and_repeat_nothing() {
+    for vectored in [true, false] {
+        let plain = served(vectored);
+        let text = "y".repeat(40_000);
+        let call = plain.say(&text);
+        plain.executor.run();
+        call.take().expect("done").expect("answered");
+
+        let rig = served(vectored);
+        let steps = [
+            Step::UpTo(7),
+            Step::Later,
+            Step::Fail(io::ErrorKind::Interrupted),
+            Step::UpTo(9),
+            Step::UpTo(4000),
+            Step::Later,
+        ];
+        rig.script.writes(steps.iter().cycle().take(200).cloned());
+        rig.script.reads(steps.iter().cycle().take(200).cloned());
+        let call = rig.say(&text);
+        rig.executor.run();
+        assert_eq!(call.take().expect("done").expect("answered"), text);
+        let (short, long) = (rig.script.written(), plain.script.written());
+        // The acknowledgements of the peer's SETTINGS and windows may fall elsewhere; the request may not.
+        assert!(short.len().abs_diff(long.len()) < 64, "{} and {} bytes", short.len(), long.len());
+    }
+}
+
+/// Without vectored writes, small frames of many calls still leave in large pieces.
+#[test]
+fn a_one_slice_transport_gets_large_pieces() {
+    let rig = served(false);
+    let calls: Vec<_> = (0..50).map(|i| rig.say(&format!("{i:02000}"))).collect();
+    rig.executor.run();
+    for call in calls {
+        call.take().expect("done").expect("answered");
+    }
+    assert!(rig.script.write_calls() < 30, "{} writes for 50 requests of 2 kB", rig.script.write_calls());
+}
+
+#[test]
+fn a_write_that_takes_nothing_is_a_failure_and_no_loop() {
+    let (rig, _far) = client(true, Config::default());
+    rig.script.writes([Step::Zero]);
+    let call = rig.say("x");
+    rig.executor.run();
+    let status = call.take().expect("woken").expect_err("gone");
+    assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+    assert_eq!(rig.ended(), Some(ConnectionError::Transport(TransportError::WriteZero)));
+    assert!(rig.script.write_calls() < 5);
+}
+
+#[test]
+fn a_reset_fails_the_calls_and_says_so() {
+    let rig = served(true);
+    let call = rig.say("wait");
+    rig.executor.run();
+    rig.script.reads([Step::Fail(io::ErrorKind::ConnectionReset)]);
+    let other = rig.say("x");
+    rig.executor.run();
+    for call in [call, other] {
+        let status = call.take().expect("woken").expect_err("gone");
+        assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+    }
+    assert_eq!(rig.ended(), Some(ConnectionError::Transport(TransportError::Reset)));
+    assert!(!rig.client.is_open());
+}
+
+/// A peer that has answered and closed: its answer is read although writing fails.
+#[test]
+fn what_arrived_before_a_failed_write_is_still_read() {
+    let rig = served(true);
+    rig.script.reads([Step::Stuck]);
+    let call = rig.say("answered");
+    rig.executor.run();
+    assert!(call.take().is_none(), "the answer waits in the pipe");
+    rig.script.writes([Step::Fail(io::ErrorKind::BrokenPipe)]);
+    let late = rig.say("never written");
+    // The read side recovers in the same moment in which the write side is found broken.
+    rig.script.unstick_reads();
+    rig.executor.run();
+    assert_eq!(call.take().expect("woken").expect("its answer was there"), "answered");
+    assert_eq!(late.take().expect("woken").expect_err("gone").code(), Code::Unavailable);
+    assert!(matches!(rig.ended(), Some(ConnectionError::Transport(TransportError::Reset))), "{:?}", rig.ended());
+}
+
+#[test]
+fn an_end_in_the_middle_of_a_frame_is_an_error_of_the_transport() {
+    let (rig, mut far) = client(true, Config::default());
+    let call = rig.say("x");
+    rig.executor.run();
+    // Five of the nine bytes of a frame header.
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut far).poll_write(&mut cx, &[0, 0, 9, 4, 0]).is_ready());
+    drop(far);
+    rig.executor.run();
+    let status = call.take().expect("woken").expect_err("gone");
+    assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+    assert!(matches!(rig.ended(), Some(ConnectionError::Transport(TransportError::Eof))), "{:?}", rig.ended());
+}
+
+/// A driver that is stuck on a full socket is not polled for output that the socket does not take, but
+/// deadlines and cancellations reach their owners.
+#[test]
+fn a_stuck_writer_is_not_woken_for_more_output_but_for_a_sooner_timer() {
+    let rig = served(true);
+    let call = rig.say("settled");
+    rig.executor.run();
+    call.take().expect("done").expect("answered");
+    rig.script.writes([Step::Stuck]);
+    let first = rig.say("first");
+    rig.executor.run();
+    let polls = rig.script.write_calls();
+    let more: Vec<_> = (0..10).map(|_| rig.say("more")).collect();
+    rig.executor.run();
+    assert_eq!(rig.script.write_calls(), polls, "nobody tried again");
+    let hurried = rig
+        .executor
+        .start(UnaryCall::new(rig.client.clone(), &SAY, "hurried".to_owned()).timeout(Duration::from_millis(10)));
+    rig.executor.run();
+    rig.time.advance(Duration::from_millis(10));
+    rig.executor.run();
+    assert_eq!(hurried.take().expect("woken").expect_err("too late").code(), Code::DeadlineExceeded);
+    assert!(first.take().is_none());
+    rig.script.release();
+    rig.executor.run();
+    first.take().expect("done").expect("answered");
+    for call in more {
+        call.take().expect("done").expect("answered");
+    }
+}
+
+#[test]
+fn a_peer_that_never_reads_is_given_up_after_the_write_stall_timeout() {
+    let rig = served(true);
+    rig.executor.run();
+    rig.script.writes([Step::Stuck]);
+    let call = rig.say("x");
+    rig.executor.run();
+    rig.time.advance(Config::default().write_stall_timeout.expect("on") + Duration::from_secs(1));
+    rig.executor.run();
+    let status = call.take().expect("woken").expect_err("stuck");
+    assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+}
+
+/// At the end our side is closed, the rest of the peer's output is read, for a second at most.
+#[test]
+fn the_end_closes_our_side_and_reads_the_peer_to_its_end() {
+    for peer_closes in [true, false] {
+        let (Rig { executor, time, client, script, ended }, mut far) = client(true, Config::default());
+        executor.run();
+        drop(client);
+        executor.run();
+        assert!(script.is_closed(), "our side is closed");
+        assert_eq!(*ended.lock().unwrap(), None, "the peer's is still read");
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut buf = [0; 4096];
+        let read = Pin::new(&mut far).poll_read(&mut cx, &mut buf);
+        assert!(matches!(read, std::task::Poll::Ready(Ok(n)) if n > 24), "preface, SETTINGS and GOAWAY arrived");
+        assert!(Pin::new(&mut far).poll_write(&mut cx, b"late").is_ready());
+        executor.run();
+        if peer_closes {
+            drop(far);
+        } else {
+            time.advance(Duration::from_secs(1));
+        }
+        executor.run();
+        assert_eq!(*ended.lock().unwrap(), Some(ConnectionError::Shutdown));
+        assert_eq!(executor.alive(), 0);
+        assert_eq!(time.waiting(), 0, "no timer is left");
+    }
+}
+
+/// A flood of input does not keep other tasks from running.
+#[test]
+fn a_poll_is_bounded_and_yields() {
+    let rig = served(true);
+    rig.executor.run();
+    rig.script.reads(vec![Step::UpTo(1); 100_000]);
+    let call = rig.say(&"z".repeat(1000));
+    let mut others = 0;
+    while rig.executor.step() {
+        let before = rig.script.read_calls();
+        rig.executor.start(async {});
+        others += 1;
+        if !rig.executor.step() {
+            break;
+        }
+        assert!(rig.script.read_calls() - before <= 40, "one poll reads at most 32 times");
+    }
+    assert!(others > 10);
+    call.take().expect("done").expect("answered");
+}
+
+/// An idle connection does nothing at all.
+#[test]
+fn an_idle_driver_sleeps() {
+    let link = link(Config::default(), Config::default(), 1024);
+    link.executor.block_on(UnaryCall::new(link.client.clone(), &SAY, "x".to_owned())).expect("answered");
+    link.executor.run();
+    let polls = link.executor.polls();
+    for _ in 0..100 {
+        link.time.advance(Duration::from_secs(60));
+        link.executor.run();
+    }
+    assert!(link.executor.polls() - polls < 10, "{} polls in 100 idle minutes", link.executor.polls() - polls);
+}
