@@ -480,7 +480,7 @@ fn no_order_of_input_panics() {
                 6 => call.handle_reset(ErrorCode(step.into())),
                 _ => drop(call.recv()),
             }
-            first = first.or(call.status().cloned());
+            first = first.or_else(|| call.status().cloned());
         }
         first.as_ref() == call.status()
     }
