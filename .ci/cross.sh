@@ -3,7 +3,7 @@
 #
 #   wasm32-unknown-unknown   core, rpc and proto build
 #   thumbv7em-none-eabihf    core and proto build without std, generated messages and method statics included
-#   wasm32-wasip1            core's tests run, under Node's WASI
+#   wasm32-wasip1            the tests of core and proto run, calls between two connections among them, under Node
 #   rust-version             what is published passes `cargo check` with the compiler Cargo.toml names
 #
 # What cannot be installed on this machine is one line, and no failure; what builds wrongly is one.
@@ -41,8 +41,9 @@ oldest() {
 step 'wasm32-unknown-unknown' \
   .ci/target.sh wasm32-unknown-unknown build --locked -p trirpc-core -p trirpc-rpc -p trirpc-proto
 step 'thumbv7em-none-eabihf' \
-  .ci/target.sh thumbv7em-none-eabihf build --locked --no-default-features -p trirpc-core -p trirpc-proto
-step 'wasm32-wasip1, run under Node' wasi --locked -p trirpc-core
+  .ci/target.sh thumbv7em-none-eabihf build --locked --no-default-features --features trirpc-proto/test-service \
+  -p trirpc-core -p trirpc-proto
+step 'wasm32-wasip1, run under Node' wasi --locked -p trirpc-core -p trirpc-proto
 step 'oldest compiler' oldest
 
 if [ ${#failed[@]} -gt 0 ]; then

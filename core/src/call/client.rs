@@ -111,9 +111,8 @@ impl ClientCall {
     /// The request's head. The deadline is a field of its own, so that it tells what is left when the head leaves.
     pub fn request_head(&self, scheme: Bytes, authority: Bytes) -> RequestHead {
         let mut headers = Headers::with_capacity(6 + self.request.len());
-        if let Some((name, value)) = self.spec.marker {
-            headers.push(name.clone(), value);
-        }
+        let (name, value) = self.spec.marker;
+        headers.push(name.clone(), value);
         headers.push(HeaderName::CONTENT_TYPE, self.spec.content_type(self.codec));
         if let Some(name) = self.compression {
             headers.push(self.spec.encoding.clone(), name);

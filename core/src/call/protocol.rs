@@ -76,7 +76,7 @@ pub(crate) struct ProtocolSpec {
     pub(crate) trailers: Trailers,
     pub(crate) error: ErrorForm,
     /// Fixed field that every request carries.
-    pub(crate) marker: Option<(&'static HeaderName, &'static str)>,
+    pub(crate) marker: (&'static HeaderName, &'static str),
     pub(crate) timeout: &'static HeaderName,
     pub(crate) encoding: &'static HeaderName,
     pub(crate) accept_encoding: &'static HeaderName,
@@ -140,7 +140,7 @@ const GRPC: ProtocolSpec = ProtocolSpec {
     body: Body::Envelopes,
     trailers: Trailers::Http,
     error: ErrorForm::GrpcStatus,
-    marker: Some((&HeaderName::TE, "trailers")),
+    marker: (&HeaderName::TE, "trailers"),
     timeout: &HeaderName::GRPC_TIMEOUT,
     encoding: &HeaderName::GRPC_ENCODING,
     accept_encoding: &HeaderName::GRPC_ACCEPT_ENCODING,
@@ -154,7 +154,7 @@ const GRPC_WEB: ProtocolSpec = ProtocolSpec {
     media_bare: Some("application/grpc-web"),
     accept_post: "application/grpc-web, application/grpc-web+proto",
     trailers: Trailers::Envelope(0x80),
-    marker: Some((&HeaderName::X_GRPC_WEB, "1")),
+    marker: (&HeaderName::X_GRPC_WEB, "1"),
     ..GRPC
 };
 
@@ -166,7 +166,7 @@ const TRIPLE: ProtocolSpec = ProtocolSpec {
     body: Body::Bare,
     trailers: Trailers::HeaderPrefix("trailer-"),
     error: ErrorForm::HttpJson,
-    marker: Some((&HeaderName::TRIPLE_PROTOCOL_VERSION, "0.1.0")),
+    marker: (&HeaderName::TRIPLE_PROTOCOL_VERSION, "0.1.0"),
     timeout: &HeaderName::TRIPLE_TIMEOUT_MS,
     encoding: &HeaderName::CONTENT_ENCODING,
     accept_encoding: &HeaderName::ACCEPT_ENCODING,
@@ -176,7 +176,7 @@ const TRIPLE: ProtocolSpec = ProtocolSpec {
 
 const CONNECT: ProtocolSpec = ProtocolSpec {
     protocol: Protocol::Connect,
-    marker: Some((&HeaderName::CONNECT_PROTOCOL_VERSION, "1")),
+    marker: (&HeaderName::CONNECT_PROTOCOL_VERSION, "1"),
     timeout: &HeaderName::CONNECT_TIMEOUT_MS,
     http_statuses: tables::HTTP_STATUSES_CONNECT,
     http_codes: tables::HTTP_CODES_CONNECT,
