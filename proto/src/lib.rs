@@ -49,7 +49,9 @@ pub mod test_service {
     include!("generated/trirpc.test.v1.rs");
 }
 
-/// Every name that generated messages and methods refer to: a root for `trirpc-build`.
+/// Every name that generated code refers to: a root for `trirpc-build`.
+///
+/// Without the feature `stubs` it serves messages and methods, with it also clients and servers.
 pub mod codegen {
     #[doc(no_inline)]
     pub use prost;
@@ -58,4 +60,17 @@ pub mod codegen {
     pub use trirpc_core::call::{CallKind, Method};
 
     pub use crate::Prost;
+
+    #[cfg(feature = "stubs")]
+    pub use stubs::*;
+
+    /// What clients and servers need besides.
+    #[cfg(feature = "stubs")]
+    mod stubs {
+        pub use trirpc_core::call::{Code, MethodSpec, Status};
+        pub use trirpc_rpc::{
+            BidiCall, BoxFuture, Channel, ClientStreamingCall, Context, IncomingCall, Invoke, MaybeSend, MaybeSync,
+            Sender, ServerStreamingCall, Service, ServiceDescriptor, Streaming, UnaryCall,
+        };
+    }
 }

@@ -1,7 +1,7 @@
 //! Template of clients.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 
 use crate::name::{self, CLIENT, METHOD};
 use crate::service::{self, Generator, Kind, Method, Service};
@@ -9,7 +9,7 @@ use crate::service::{self, Generator, Kind, Method, Service};
 /// `pub mod echo_client { pub struct EchoClient<C> .. }`
 pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     let Generator { root, stub_attributes, .. } = generator;
-    let client = format_ident!("{}Client", service.name);
+    let client = name::type_with(&service.name, "Client");
     let service_doc = &service.doc;
     let methods: TokenStream = service.methods.iter().map(|method| function(service, method, root)).collect();
     let items = quote! {

@@ -55,6 +55,12 @@ pub(crate) fn identifier(name: &str) -> Ident {
     }
 }
 
+/// A type of a service: `Echo` and `Client` give `EchoClient`. The service `Self` is the trait `Self_`, for `Self`
+/// is a keyword; what is made of it needs no underscore.
+pub(crate) fn type_with(service: &str, suffix: &str) -> Ident {
+    identifier(&format!("{}{suffix}", service.trim_end_matches('_')))
+}
+
 /// The module of a service for one purpose: `EchoService` and `client` give `echo_service_client`.
 pub(crate) fn module(service: &str, purpose: &str) -> Ident {
     identifier(&format!("{}_{purpose}", service.to_snake_case()))

@@ -1,7 +1,7 @@
 //! Template of service traits and servers.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 
 use crate::name::{self, METHOD, SERVER};
 use crate::service::{self, Generator, Kind, Method, Service};
@@ -10,12 +10,12 @@ use crate::service::{self, Generator, Kind, Method, Service};
 pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     let Generator { root, stub_attributes, .. } = generator;
     let trait_name = name::identifier(&service.name);
-    let server = format_ident!("{}Server", service.name);
+    let server = name::type_with(&service.name, "Server");
     let Service { doc: service_doc, full_name, methods, .. } = service;
     let functions: TokenStream = methods.iter().map(|method| function(method, root)).collect();
     let constants: Vec<_> = methods.iter().map(|method| constant(service, method)).collect();
     let arms: TokenStream =
-        methods.iter().enumerate().map(|(index, method)| arm(index, method, service, &trait_name)).collect();
+        methods.iter().enumerate().map(|(index, method)| arm(index, method, service, root)).collect();
     let doc = format!(" Serves an implementation of [`{}`](trait@{0}).", service.name);
     // A service may be called `T`: `self::` tells the trait from the parameter.
     let items = quote! {
@@ -48,7 +48,7 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
             }
 
             fn call(
-                self: ::std::sync::Arc<Self>,
+                self: #root::prost::alloc::sync::Arc<Self>,
                 method: usize,
                 call: #root::IncomingCall,
             ) -> #root::BoxFuture<'static, ()> {
@@ -90,7 +90,8 @@ fn function(method: &Method, root: &TokenStream) -> TokenStream {
 }
 
 /// One method of the dispatch: takes the input, calls the handler, gives its result back.
-fn arm(index: usize, method: &Method, service: &Service, trait_name: &Ident) -> TokenStream {
+fn arm(index: usize, method: &Method, service: &Service, root: &TokenStream) -> TokenStream {
+    let trait_name = name::identifier(&service.name);
     let function = name::identifier(&method.function);
     let constant = constant(service, method);
     let (take, input, arguments, answer) = match method.kind {
@@ -111,7 +112,7 @@ fn arm(index: usize, method: &Method, service: &Service, trait_name: &Ident) -> 
         }
     };
     quote! {
-        #index => ::std::boxed::Box::pin(async move {
+        #index => #root::prost::alloc::boxed::Box::pin(async move {
             if let ::core::option::Option::Some((#input)) = call.#take(&#constant).await {
                 let result = <T as self::#trait_name>::#function(&self.service, &mut cx, #arguments).await;
                 #answer;

@@ -132,7 +132,7 @@ pub(crate) fn module(
     quote! {
         #[doc = #doc]
         #attributes
-        #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+        #[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
         pub mod #module {
             #items
         }

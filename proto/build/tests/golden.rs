@@ -62,7 +62,7 @@ fn messages_and_services_of_trirpc_proto_are_what_the_generator_makes_of_the_idl
         "grpc/health/v1/health.proto",
         "trirpc/test/v1/echo.proto",
     ];
-    let config = trirpc_build::configure().root("crate::codegen").build_client(false).build_server(false);
+    let config = trirpc_build::configure().root("crate::codegen").stub_attribute("#[cfg(feature = \"stubs\")]");
     assert_fresh(config, &protos, "../idl", "../src/generated");
 }
 

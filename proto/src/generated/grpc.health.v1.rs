@@ -81,7 +81,7 @@ impl crate::codegen::prost::Name for HealthCheckResponse {
     }
 }
 /// Methods of `grpc.health.v1.Health`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod health_method {
     /// The state of one service now. An unknown service is NOT_FOUND.
     pub static CHECK: crate::codegen::Method<
@@ -104,4 +104,148 @@ pub mod health_method {
         false,
         crate::codegen::Prost::codecs(),
     );
+}
+/// Client of `grpc.health.v1.Health`.
+#[cfg(feature = "stubs")]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod health_client {
+    /// Tells whether a server is able to answer calls.
+    #[derive(::core::clone::Clone, ::core::fmt::Debug)]
+    pub struct HealthClient<C = crate::codegen::Channel> {
+        invoke: C,
+    }
+    impl<C: crate::codegen::Invoke> HealthClient<C> {
+        /// A client whose calls go through `invoke`, mostly a channel. Clones are cheap and share it.
+        pub fn new(invoke: C) -> Self {
+            Self { invoke }
+        }
+        /// The state of one service now. An unknown service is NOT_FOUND.
+        pub fn check(
+            &self,
+            request: super::HealthCheckRequest,
+        ) -> crate::codegen::UnaryCall<
+            C,
+            super::HealthCheckRequest,
+            super::HealthCheckResponse,
+        > {
+            crate::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::health_method::CHECK,
+                request,
+            )
+        }
+        /// The state of one service now, and again after every change, until the
+        /// caller cancels. An unknown service is SERVICE_UNKNOWN, not an error.
+        pub fn watch(
+            &self,
+            request: super::HealthCheckRequest,
+        ) -> crate::codegen::ServerStreamingCall<
+            C,
+            super::HealthCheckRequest,
+            super::HealthCheckResponse,
+        > {
+            crate::codegen::ServerStreamingCall::new(
+                self.invoke.clone(),
+                &super::health_method::WATCH,
+                request,
+            )
+        }
+    }
+}
+/// Service trait and server of `grpc.health.v1.Health`.
+#[cfg(feature = "stubs")]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod health_server {
+    /// Full name of the service.
+    pub const SERVICE_NAME: &str = "grpc.health.v1.Health";
+    /// Tells whether a server is able to answer calls.
+    pub trait Health: crate::codegen::MaybeSend + crate::codegen::MaybeSync + 'static {
+        /// The state of one service now. An unknown service is NOT_FOUND.
+        fn check(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::HealthCheckRequest,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<
+                super::HealthCheckResponse,
+                crate::codegen::Status,
+            >,
+        > + crate::codegen::MaybeSend;
+        /// The state of one service now, and again after every change, until the
+        /// caller cancels. An unknown service is SERVICE_UNKNOWN, not an error.
+        fn watch(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::HealthCheckRequest,
+            tx: &mut crate::codegen::Sender<super::HealthCheckResponse>,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<(), crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+    }
+    /// Serves an implementation of [`Health`](trait@Health).
+    #[derive(::core::fmt::Debug)]
+    pub struct HealthServer<T> {
+        service: T,
+    }
+    impl<T: self::Health> HealthServer<T> {
+        /// A server to be added to a router.
+        pub fn new(service: T) -> Self {
+            Self { service }
+        }
+    }
+    impl<T: self::Health> crate::codegen::Service for HealthServer<T> {
+        fn descriptor(&self) -> &'static crate::codegen::ServiceDescriptor {
+            static METHODS: &[&crate::codegen::MethodSpec] = &[
+                &super::health_method::CHECK.spec,
+                &super::health_method::WATCH.spec,
+            ];
+            static DESCRIPTOR: crate::codegen::ServiceDescriptor = crate::codegen::ServiceDescriptor::new(
+                SERVICE_NAME,
+                METHODS,
+            );
+            &DESCRIPTOR
+        }
+        fn call(
+            self: crate::codegen::prost::alloc::sync::Arc<Self>,
+            method: usize,
+            call: crate::codegen::IncomingCall,
+        ) -> crate::codegen::BoxFuture<'static, ()> {
+            match method {
+                0usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::health_method::CHECK)
+                            .await
+                        {
+                            let result = <T as self::Health>::check(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::health_method::CHECK, result);
+                        }
+                    })
+                }
+                1usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
+                            .server_streaming(&super::health_method::WATCH)
+                            .await
+                        {
+                            let result = <T as self::Health>::watch(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                _ => call.unimplemented(),
+            }
+        }
+    }
 }

@@ -202,7 +202,7 @@ impl crate::codegen::prost::Name for MetaReply {
     }
 }
 /// Methods of `trirpc.test.v1.Echo`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod echo_method {
     pub static SAY: crate::codegen::Method<super::SayRequest, super::SayReply> = crate::codegen::Method::new(
         "/trirpc.test.v1.Echo/Say",
@@ -246,4 +246,302 @@ pub mod echo_method {
         false,
         crate::codegen::Prost::codecs(),
     );
+}
+/// Client of `trirpc.test.v1.Echo`.
+#[cfg(feature = "stubs")]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod echo_client {
+    #[derive(::core::clone::Clone, ::core::fmt::Debug)]
+    pub struct EchoClient<C = crate::codegen::Channel> {
+        invoke: C,
+    }
+    impl<C: crate::codegen::Invoke> EchoClient<C> {
+        /// A client whose calls go through `invoke`, mostly a channel. Clones are cheap and share it.
+        pub fn new(invoke: C) -> Self {
+            Self { invoke }
+        }
+        pub fn say(
+            &self,
+            request: super::SayRequest,
+        ) -> crate::codegen::UnaryCall<C, super::SayRequest, super::SayReply> {
+            crate::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::echo_method::SAY,
+                request,
+            )
+        }
+        pub fn collect(
+            &self,
+        ) -> crate::codegen::ClientStreamingCall<
+            C,
+            super::SayRequest,
+            super::CollectReply,
+        > {
+            crate::codegen::ClientStreamingCall::new(
+                self.invoke.clone(),
+                &super::echo_method::COLLECT,
+            )
+        }
+        pub fn expand(
+            &self,
+            request: super::ExpandRequest,
+        ) -> crate::codegen::ServerStreamingCall<
+            C,
+            super::ExpandRequest,
+            super::SayReply,
+        > {
+            crate::codegen::ServerStreamingCall::new(
+                self.invoke.clone(),
+                &super::echo_method::EXPAND,
+                request,
+            )
+        }
+        pub fn chat(
+            &self,
+        ) -> crate::codegen::BidiCall<C, super::SayRequest, super::SayReply> {
+            crate::codegen::BidiCall::new(self.invoke.clone(), &super::echo_method::CHAT)
+        }
+        pub fn fail(
+            &self,
+            request: super::FailRequest,
+        ) -> crate::codegen::UnaryCall<C, super::FailRequest, super::SayReply> {
+            crate::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::echo_method::FAIL,
+                request,
+            )
+        }
+        pub fn sleep(
+            &self,
+            request: super::SleepRequest,
+        ) -> crate::codegen::UnaryCall<C, super::SleepRequest, super::SayReply> {
+            crate::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::echo_method::SLEEP,
+                request,
+            )
+        }
+        pub fn meta(
+            &self,
+            request: super::MetaRequest,
+        ) -> crate::codegen::UnaryCall<C, super::MetaRequest, super::MetaReply> {
+            crate::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::echo_method::META,
+                request,
+            )
+        }
+    }
+}
+/// Service trait and server of `trirpc.test.v1.Echo`.
+#[cfg(feature = "stubs")]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod echo_server {
+    /// Full name of the service.
+    pub const SERVICE_NAME: &str = "trirpc.test.v1.Echo";
+    pub trait Echo: crate::codegen::MaybeSend + crate::codegen::MaybeSync + 'static {
+        fn say(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::SayRequest,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::SayReply, crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn collect(
+            &self,
+            cx: &mut crate::codegen::Context,
+            rx: &mut crate::codegen::Streaming<super::SayRequest>,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::CollectReply, crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn expand(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::ExpandRequest,
+            tx: &mut crate::codegen::Sender<super::SayReply>,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<(), crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn chat(
+            &self,
+            cx: &mut crate::codegen::Context,
+            rx: &mut crate::codegen::Streaming<super::SayRequest>,
+            tx: &mut crate::codegen::Sender<super::SayReply>,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<(), crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn fail(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::FailRequest,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::SayReply, crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn sleep(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::SleepRequest,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::SayReply, crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+        fn meta(
+            &self,
+            cx: &mut crate::codegen::Context,
+            request: super::MetaRequest,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<super::MetaReply, crate::codegen::Status>,
+        > + crate::codegen::MaybeSend;
+    }
+    /// Serves an implementation of [`Echo`](trait@Echo).
+    #[derive(::core::fmt::Debug)]
+    pub struct EchoServer<T> {
+        service: T,
+    }
+    impl<T: self::Echo> EchoServer<T> {
+        /// A server to be added to a router.
+        pub fn new(service: T) -> Self {
+            Self { service }
+        }
+    }
+    impl<T: self::Echo> crate::codegen::Service for EchoServer<T> {
+        fn descriptor(&self) -> &'static crate::codegen::ServiceDescriptor {
+            static METHODS: &[&crate::codegen::MethodSpec] = &[
+                &super::echo_method::SAY.spec,
+                &super::echo_method::COLLECT.spec,
+                &super::echo_method::EXPAND.spec,
+                &super::echo_method::CHAT.spec,
+                &super::echo_method::FAIL.spec,
+                &super::echo_method::SLEEP.spec,
+                &super::echo_method::META.spec,
+            ];
+            static DESCRIPTOR: crate::codegen::ServiceDescriptor = crate::codegen::ServiceDescriptor::new(
+                SERVICE_NAME,
+                METHODS,
+            );
+            &DESCRIPTOR
+        }
+        fn call(
+            self: crate::codegen::prost::alloc::sync::Arc<Self>,
+            method: usize,
+            call: crate::codegen::IncomingCall,
+        ) -> crate::codegen::BoxFuture<'static, ()> {
+            match method {
+                0usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::echo_method::SAY)
+                            .await
+                        {
+                            let result = <T as self::Echo>::say(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::echo_method::SAY, result);
+                        }
+                    })
+                }
+                1usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, mut rx)) = call
+                            .client_streaming(&super::echo_method::COLLECT)
+                            .await
+                        {
+                            let result = <T as self::Echo>::collect(
+                                    &self.service,
+                                    &mut cx,
+                                    &mut rx,
+                                )
+                                .await;
+                            cx.respond(&super::echo_method::COLLECT, result);
+                        }
+                    })
+                }
+                2usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
+                            .server_streaming(&super::echo_method::EXPAND)
+                            .await
+                        {
+                            let result = <T as self::Echo>::expand(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                3usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
+                            .bidi(&super::echo_method::CHAT)
+                            .await
+                        {
+                            let result = <T as self::Echo>::chat(
+                                    &self.service,
+                                    &mut cx,
+                                    &mut rx,
+                                    &mut tx,
+                                )
+                                .await;
+                            cx.finish(result);
+                        }
+                    })
+                }
+                4usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::echo_method::FAIL)
+                            .await
+                        {
+                            let result = <T as self::Echo>::fail(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::echo_method::FAIL, result);
+                        }
+                    })
+                }
+                5usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::echo_method::SLEEP)
+                            .await
+                        {
+                            let result = <T as self::Echo>::sleep(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::echo_method::SLEEP, result);
+                        }
+                    })
+                }
+                6usize => {
+                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
+                        if let ::core::option::Option::Some((mut cx, request)) = call
+                            .unary(&super::echo_method::META)
+                            .await
+                        {
+                            let result = <T as self::Echo>::meta(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::echo_method::META, result);
+                        }
+                    })
+                }
+                _ => call.unimplemented(),
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@ impl ::trirpc_proto::codegen::prost::Name for Plain {
     }
 }
 /// Methods of `Bare`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod bare_method {
     pub static DO: ::trirpc_proto::codegen::Method<super::Plain, super::hygiene::Base> = ::trirpc_proto::codegen::Method::new(
         "/Bare/Do",
@@ -23,7 +23,7 @@ pub mod bare_method {
     );
 }
 /// Client of `Bare`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod bare_client {
     #[derive(::core::clone::Clone, ::core::fmt::Debug)]
     pub struct BareClient<C = ::trirpc_proto::codegen::Channel> {
@@ -47,7 +47,7 @@ pub mod bare_client {
     }
 }
 /// Service trait and server of `Bare`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod bare_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "Bare";
@@ -86,13 +86,13 @@ pub mod bare_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
                 0usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::bare_method::DO)
                             .await

@@ -205,7 +205,7 @@ impl ::trirpc_proto::codegen::prost::Name for C {
     }
 }
 /// Methods of `hygiene.v1.Thing`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod thing_method {
     /// Keywords.
     pub static TYPE: ::trirpc_proto::codegen::Method<super::Thing, super::Thing> = ::trirpc_proto::codegen::Method::new(
@@ -318,7 +318,7 @@ pub mod thing_method {
     );
 }
 /// Client of `hygiene.v1.Thing`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod thing_client {
     /// In Rust a trait with the name of a message.
     ///
@@ -514,7 +514,7 @@ pub mod thing_client {
     }
 }
 /// Service trait and server of `hygiene.v1.Thing`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod thing_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.Thing";
@@ -732,13 +732,13 @@ pub mod thing_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
                 0usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::TYPE)
                             .await
@@ -754,7 +754,7 @@ pub mod thing_server {
                     })
                 }
                 1usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::SELF_)
                             .await
@@ -770,7 +770,7 @@ pub mod thing_server {
                     })
                 }
                 2usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
                             .server_streaming(&super::thing_method::ASYNC)
                             .await
@@ -787,7 +787,7 @@ pub mod thing_server {
                     })
                 }
                 3usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::GET_USER)
                             .await
@@ -803,7 +803,7 @@ pub mod thing_server {
                     })
                 }
                 4usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::GET_USER_2)
                             .await
@@ -819,7 +819,7 @@ pub mod thing_server {
                     })
                 }
                 5usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::GET_USER_3)
                             .await
@@ -835,7 +835,7 @@ pub mod thing_server {
                     })
                 }
                 6usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::NEW_)
                             .await
@@ -851,7 +851,7 @@ pub mod thing_server {
                     })
                 }
                 7usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::CLONE)
                             .await
@@ -867,7 +867,7 @@ pub mod thing_server {
                     })
                 }
                 8usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::CALL)
                             .await
@@ -883,7 +883,7 @@ pub mod thing_server {
                     })
                 }
                 9usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::DESCRIPTOR)
                             .await
@@ -899,7 +899,7 @@ pub mod thing_server {
                     })
                 }
                 10usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::SERVICE_NAME)
                             .await
@@ -915,7 +915,7 @@ pub mod thing_server {
                     })
                 }
                 11usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::PRELUDE)
                             .await
@@ -931,7 +931,7 @@ pub mod thing_server {
                     })
                 }
                 12usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
                             .bidi(&super::thing_method::PARAMETERS)
                             .await
@@ -948,7 +948,7 @@ pub mod thing_server {
                     })
                 }
                 13usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, mut rx)) = call
                             .client_streaming(&super::thing_method::TYPES)
                             .await
@@ -964,7 +964,7 @@ pub mod thing_server {
                     })
                 }
                 14usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::READ)
                             .await
@@ -980,7 +980,7 @@ pub mod thing_server {
                     })
                 }
                 15usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::PUT)
                             .await
@@ -996,7 +996,7 @@ pub mod thing_server {
                     })
                 }
                 16usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::thing_method::OLD)
                             .await
@@ -1017,7 +1017,7 @@ pub mod thing_server {
     }
 }
 /// Methods of `hygiene.v1.Foreign`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod foreign_method {
     pub static PING: ::trirpc_proto::codegen::Method<
         (),
@@ -1072,7 +1072,7 @@ pub mod foreign_method {
     );
 }
 /// Client of `hygiene.v1.Foreign`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod foreign_client {
     /// Types from elsewhere.
     #[derive(::core::clone::Clone, ::core::fmt::Debug)]
@@ -1165,7 +1165,7 @@ pub mod foreign_client {
     }
 }
 /// Service trait and server of `hygiene.v1.Foreign`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod foreign_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.Foreign";
@@ -1257,13 +1257,13 @@ pub mod foreign_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
                 0usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::foreign_method::PING)
                             .await
@@ -1279,7 +1279,7 @@ pub mod foreign_server {
                     })
                 }
                 1usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::foreign_method::WRAP)
                             .await
@@ -1295,7 +1295,7 @@ pub mod foreign_server {
                     })
                 }
                 2usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::foreign_method::FLAG)
                             .await
@@ -1311,7 +1311,7 @@ pub mod foreign_server {
                     })
                 }
                 3usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
                             .bidi(&super::foreign_method::PACK)
                             .await
@@ -1328,7 +1328,7 @@ pub mod foreign_server {
                     })
                 }
                 4usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::foreign_method::ABOVE)
                             .await
@@ -1344,7 +1344,7 @@ pub mod foreign_server {
                     })
                 }
                 5usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::foreign_method::INNER)
                             .await
@@ -1365,16 +1365,16 @@ pub mod foreign_server {
     }
 }
 /// Methods of `hygiene.v1.Self`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod self_method {}
 /// Client of `hygiene.v1.Self`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod self_client {
     #[derive(::core::clone::Clone, ::core::fmt::Debug)]
-    pub struct Self_Client<C = ::trirpc_proto::codegen::Channel> {
+    pub struct SelfClient<C = ::trirpc_proto::codegen::Channel> {
         invoke: C,
     }
-    impl<C: ::trirpc_proto::codegen::Invoke> Self_Client<C> {
+    impl<C: ::trirpc_proto::codegen::Invoke> SelfClient<C> {
         /// A client whose calls go through `invoke`, mostly a channel. Clones are cheap and share it.
         pub fn new(invoke: C) -> Self {
             Self { invoke }
@@ -1382,23 +1382,23 @@ pub mod self_client {
     }
 }
 /// Service trait and server of `hygiene.v1.Self`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod self_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.Self";
     pub trait Self_: ::trirpc_proto::codegen::MaybeSend + ::trirpc_proto::codegen::MaybeSync + 'static {}
     /// Serves an implementation of [`Self_`](trait@Self_).
     #[derive(::core::fmt::Debug)]
-    pub struct Self_Server<T> {
+    pub struct SelfServer<T> {
         service: T,
     }
-    impl<T: self::Self_> Self_Server<T> {
+    impl<T: self::Self_> SelfServer<T> {
         /// A server to be added to a router.
         pub fn new(service: T) -> Self {
             Self { service }
         }
     }
-    impl<T: self::Self_> ::trirpc_proto::codegen::Service for Self_Server<T> {
+    impl<T: self::Self_> ::trirpc_proto::codegen::Service for SelfServer<T> {
         fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
             static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[];
             static DESCRIPTOR: ::trirpc_proto::codegen::ServiceDescriptor = ::trirpc_proto::codegen::ServiceDescriptor::new(
@@ -1408,7 +1408,7 @@ pub mod self_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
@@ -1419,7 +1419,7 @@ pub mod self_server {
     }
 }
 /// Methods of `hygiene.v1.T_`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod t_method {
     pub static T: ::trirpc_proto::codegen::Method<super::C, super::C> = ::trirpc_proto::codegen::Method::new(
         "/hygiene.v1.T_/T",
@@ -1429,7 +1429,7 @@ pub mod t_method {
     );
 }
 /// Client of `hygiene.v1.T_`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod t_client {
     /// Its message is called C.
     #[derive(::core::clone::Clone, ::core::fmt::Debug)]
@@ -1454,7 +1454,7 @@ pub mod t_client {
     }
 }
 /// Service trait and server of `hygiene.v1.T_`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod t_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.T_";
@@ -1491,13 +1491,13 @@ pub mod t_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
                 0usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::t_method::T)
                             .await
@@ -1518,7 +1518,7 @@ pub mod t_server {
     }
 }
 /// Methods of `hygiene.v1.Result`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod result_method {
     pub static GET: ::trirpc_proto::codegen::Method<super::Vec, super::String> = ::trirpc_proto::codegen::Method::new(
         "/hygiene.v1.Result/Get",
@@ -1528,7 +1528,7 @@ pub mod result_method {
     );
 }
 /// Client of `hygiene.v1.Result`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod result_client {
     #[derive(::core::clone::Clone, ::core::fmt::Debug)]
     pub struct ResultClient<C = ::trirpc_proto::codegen::Channel> {
@@ -1552,7 +1552,7 @@ pub mod result_client {
     }
 }
 /// Service trait and server of `hygiene.v1.Result`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod result_server {
     /// Full name of the service.
     pub const SERVICE_NAME: &str = "hygiene.v1.Result";
@@ -1591,13 +1591,13 @@ pub mod result_server {
             &DESCRIPTOR
         }
         fn call(
-            self: ::std::sync::Arc<Self>,
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
         ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
             match method {
                 0usize => {
-                    ::std::boxed::Box::pin(async move {
+                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
                         if let ::core::option::Option::Some((mut cx, request)) = call
                             .unary(&super::result_method::GET)
                             .await
