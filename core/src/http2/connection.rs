@@ -534,6 +534,10 @@ impl Http2 {
     /// What the engine has to say, input apart.
     pub(crate) fn next_pending(&mut self, now: Instant) -> Option<Incoming> {
         self.tick(now);
+        if self.owes_far_too_much() {
+            let detail = "too many unsent control frames";
+            self.misbehaved(PeerMisbehaved { code: ErrorCode::ENHANCE_YOUR_CALM, detail });
+        }
         while let Some(event) = self.events.pop_front() {
             let stream = match &event {
                 Incoming::Reset { stream, .. } | Incoming::Writable { stream, .. } => Some(*stream),

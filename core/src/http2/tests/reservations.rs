@@ -1,0 +1,217 @@
+//! Messages larger than the stream's window (architecture §8).
+
+use super::*;
+
+const WINDOW: usize = 65_536;
+
+/// The peer sends what its view of the windows allows, up to `total` octets, and the engine's owner asks
+/// for the rest; returns how many octets arrived before it all stopped.
+struct Upload {
+    stream: u32,
+    key: StreamKey,
+    total: usize,
+    sent: usize,
+    window: usize,
+}
+
+impl Upload {
+    fn new(stream: u32, key: StreamKey, total: usize) -> Self {
+        Self { stream, key, total, sent: 0, window: WINDOW }
+    }
+
+    /// Sends one frame if the window allows it; true if it did.
+    fn step(&mut self, bench: &mut Bench) -> bool {
+        let n = (self.total - self.sent).min(self.window).min(16_384);
+        if n == 0 {
+            return false;
+        }
+        assert!(!bench.feed(&data_frame(self.stream, &vec![0; n], false)).is_empty());
+        self.sent += n;
+        self.window -= n;
+        if self.sent < self.total {
+            bench.engine.need(self.key, self.total - self.sent);
+        }
+        true
+    }
+
+    fn is_complete(&self) -> bool {
+        self.sent == self.total
+    }
+}
+
+/// Lets all uploads go on until nothing moves; updates of the connection's window are not watched here.
+fn drive(bench: &mut Bench, uploads: &mut [Upload]) {
+    loop {
+        let mut moved = false;
+        for upload in &mut *uploads {
+            moved |= upload.step(bench);
+        }
+        for frame in bench.sent() {
+            if frame.kind == Kind::WINDOW_UPDATE && frame.stream != 0 {
+                let upload = uploads.iter_mut().find(|upload| upload.stream == frame.stream).unwrap();
+                upload.window += frame.number() as usize;
+                moved = true;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+fn complete(uploads: &[Upload]) -> Vec<bool> {
+    uploads.iter().map(Upload::is_complete).collect()
+}
+
+/// `h2:DL2`, `arch:8`: a message of 3.9 MB passes a window of 64 KiB, nothing consumed on the way; when it is
+/// consumed the window is what it was.
+#[test]
+fn a_large_message_passes_a_small_window() {
+    let mut server = Bench::server();
+    let key = server.request(1, false);
+    let mut upload = [Upload::new(1, key, 3_900_000)];
+    drive(&mut server, &mut upload);
+    assert!(upload[0].is_complete(), "stopped at {}", upload[0].sent);
+    assert_eq!(server.engine.reservations.total(), 3_900_000 - WINDOW);
+    server.engine.consumed(key, 3_900_000);
+    assert_eq!(server.engine.reservations.total(), 0);
+    let window = server.engine.streams.get(key).unwrap();
+    assert_eq!(window.recv_window.window() + 65_536, 65_536, "the rest is credit");
+    let frames = server.sent();
+    assert_eq!(frames.iter().map(Sent::number).collect::<Vec<_>>(), [65_536], "no more than the window");
+}
+
+/// Without the wish the same message stops at the window: it is the reservation that lets it pass.
+#[test]
+fn without_a_reservation_a_large_message_stops() {
+    let mut server = Bench::server();
+    let key = server.request(1, false);
+    for _ in 0..4 {
+        server.feed(&data_frame(1, &[0; 16_384], false));
+    }
+    assert!(server.sent().iter().all(|frame| frame.stream == 0));
+    assert_eq!(server.engine.streams.get(key).unwrap().recv_window.window(), 0);
+}
+
+/// A message that fits the window reserves nothing; one that fits with pending credit gets that credit.
+#[test]
+fn pending_credit_is_used_before_a_reservation() {
+    let mut server = Bench::server();
+    let key = server.request(1, false);
+    server.engine.need(key, WINDOW);
+    server.feed(&data_frame(1, &[0; 10_000], false));
+    server.engine.consumed(key, 10_000);
+    assert_eq!(server.sent(), [], "below a quarter: no update yet");
+    server.engine.need(key, WINDOW);
+    assert_eq!(server.engine.reservations.total(), 0);
+    let frames = server.sent();
+    assert_eq!((frames.len(), frames[0].stream, frames[0].number()), (1, 1, 10_000));
+}
+
+/// `arch:8`, `arch:9` `max_reserved`: a server admits no more than its limit, oldest first; the next is
+/// admitted when the first is consumed.
+#[test]
+fn a_server_admits_reservations_within_its_limit_oldest_first() {
+    let mut config = Config::default();
+    config.max_reserved = 500_000;
+    let mut server = Bench::connected(Side::Server, config, &[]);
+    let mut uploads: Vec<Upload> = (0..3)
+        .map(|n| {
+            let key = server.request(2 * n + 1, false);
+            Upload::new(2 * n + 1, key, 400_000)
+        })
+        .collect();
+    drive(&mut server, &mut uploads);
+    assert_eq!(complete(&uploads), [true, false, false]);
+    assert!(server.engine.reservations.total() <= 500_000);
+    server.engine.consumed(uploads[0].key, 400_000);
+    drive(&mut server, &mut uploads);
+    assert_eq!(complete(&uploads), [true, true, false]);
+    server.engine.release(uploads[1].key);
+    drive(&mut server, &mut uploads[2..]);
+    assert!(uploads[2].is_complete(), "h2:DL1: the last one as well");
+    server.engine.release(uploads[2].key);
+    assert_eq!(server.engine.reservations.total(), 0);
+}
+
+/// `arch:8`: a client always admits one incomplete message, whatever unread answers hold.
+#[test]
+fn a_client_always_admits_one_incomplete_message() {
+    let mut config = Config::default();
+    config.max_reserved = 100_000;
+    let mut client = Bench::connected(Side::Client, config, &[]);
+    let mut uploads = Vec::new();
+    for n in 0..4 {
+        let key = client.opened(n);
+        let response = client.headers(2 * n + 1, RESPONSE, false);
+        client.feed(&response);
+        uploads.push(Upload::new(2 * n + 1, key, 300_000));
+    }
+    drive(&mut client, &mut uploads);
+    assert_eq!(complete(&uploads), [true; 4], "one after the other, nothing consumed");
+}
+
+/// A server that could never admit a message ends the call instead of blocking those behind it.
+#[test]
+fn an_impossible_reservation_ends_its_call_alone() {
+    let mut config = Config::default();
+    config.max_reserved = 100_000;
+    let mut server = Bench::connected(Side::Server, config, &[]);
+    let key = server.request(1, false);
+    server.engine.need(key, 1_000_000);
+    assert!(matches!(
+        server.events()[..],
+        [Incoming::Reset { call: 1, by_peer: false, code: ErrorCode::ENHANCE_YOUR_CALM, .. }]
+    ));
+    assert_eq!(kinds(&server.sent()), [(Kind::RST_STREAM, 1)]);
+    let key = server.request(3, false);
+    let mut upload = [Upload::new(3, key, 160_000)];
+    drive(&mut server, &mut upload);
+    assert!(upload[0].is_complete());
+}
+
+/// `h2:DL5`: whoever waits for a reservation and goes away makes room, in any order.
+#[test]
+fn a_waiting_reservation_leaves_with_its_stream() {
+    let mut config = Config::default();
+    config.max_reserved = 300_000;
+    let mut server = Bench::connected(Side::Server, config, &[]);
+    let keys: Vec<StreamKey> = (0..3).map(|n| server.request(2 * n + 1, false)).collect();
+    for key in &keys {
+        server.engine.need(*key, 300_000);
+    }
+    assert_eq!(kinds(&server.sent()), [(Kind::WINDOW_UPDATE, 1)]);
+    server.feed(&rst_frame(3, ErrorCode::CANCEL));
+    server.feed(&rst_frame(1, ErrorCode::CANCEL));
+    assert_eq!(kinds(&server.sent()), [(Kind::WINDOW_UPDATE, 5)]);
+    server.feed(&data_frame(5, b"end", true));
+    assert_eq!(server.engine.reservations.total(), 0, "nothing more will come");
+}
+
+/// `arch:8`: many interleaved large uploads, each consumed when whole, all end; windows are whole again.
+#[test]
+fn interleaved_large_uploads_all_end() {
+    let mut server = Bench::server();
+    let mut uploads: Vec<Upload> = (0..20)
+        .map(|n| {
+            let key = server.request(2 * n + 1, false);
+            Upload::new(2 * n + 1, key, 1_000_000 + n as usize)
+        })
+        .collect();
+    let mut consumed = vec![false; uploads.len()];
+    for _ in 0..uploads.len() {
+        drive(&mut server, &mut uploads);
+        for (upload, consumed) in uploads.iter().zip(&mut consumed) {
+            if upload.is_complete() && !*consumed {
+                *consumed = true;
+                server.engine.consumed(upload.key, upload.total);
+            }
+        }
+    }
+    assert_eq!(consumed, [true; 20]);
+    server.sent();
+    assert_eq!(server.engine.reservations.total(), 0);
+    for upload in &uploads {
+        assert_eq!(server.engine.streams.get(upload.key).unwrap().recv_window.reachable(), WINDOW as i64);
+    }
+}
