@@ -13,14 +13,14 @@ use bytes::Bytes;
 
 use crate::buf::Arena;
 use crate::config::Config;
-use crate::error::{ConnectionError, ErrorCode, GoAway, OpenError, PeerMisbehaved, Timeout, TransportError};
+use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeout};
 use crate::hpack;
 use crate::http::{Headers, Method, RequestHead, ResponseHead};
 use crate::http2::Side;
 use crate::http2::abuse::Abuse;
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
-use crate::http2::ping::{self, KeepAlive, Probe};
+use crate::http2::ping::KeepAlive;
 use crate::http2::recv::Parser;
 use crate::http2::reserve::{Outcome, Reservations};
 use crate::http2::sched::Scheduler;
@@ -109,20 +109,20 @@ pub(crate) struct Http2 {
     /// Client: those of them whose HEADERS is not committed.
     pub(super) uncommitted: usize,
     /// `open` was refused for lack of capacity.
-    capacity_wanted: bool,
+    pub(super) capacity_wanted: bool,
     /// Server: the highest id the client has used.
     pub(super) max_peer_id: u32,
     /// Are there streams? Decides between the idle timer and keepalive.
-    busy: bool,
+    pub(super) busy: bool,
 
     pub(super) drain: Drain,
-    drain_reason: ConnectionError,
-    drain_deadline: Option<Instant>,
+    pub(super) drain_reason: ConnectionError,
+    pub(super) drain_deadline: Option<Instant>,
     pub(super) goaway_sent: Option<(u32, ErrorCode)>,
     /// Last stream id of the peer's latest GOAWAY.
     pub(super) peer_goaway_last: Option<u32>,
     pub(super) terminal: Option<ConnectionError>,
-    closed_reported: bool,
+    pub(super) closed_reported: bool,
 }
 
 impl Http2 {
@@ -351,184 +351,6 @@ impl Http2 {
     /// Was anything of the stream committed to the output? If not, the peer cannot have seen it.
     pub(crate) fn was_written(&self, key: StreamKey) -> bool {
         self.streams.get(key).is_none_or(|stream| stream.id != 0)
-    }
-
-    // ---- the end of the connection ---------------------------------------------------------------
-
-    /// Begins a graceful end: no new streams, those that are open go on.
-    ///
-    /// A server first says GOAWAY with the highest possible id and probes with a PING, so that requests
-    /// under way are still served; after the answer it names the last stream it accepted (§6.8).
-    pub(crate) fn shutdown(&mut self, now: Instant) {
-        self.tick(now);
-        if self.terminal.is_some() || self.drain != Drain::No {
-            return;
-        }
-        self.drain_deadline = self.config.drain_timeout.map(|timeout| self.now + timeout);
-        self.timers.clear(Timeout::Idle);
-        match self.side {
-            Side::Client => self.drain_streams(),
-            Side::Server => {
-                self.drain = Drain::RoundTrip;
-                self.write_goaway(MAX_WINDOW, ErrorCode::NO_ERROR, b"");
-                self.write_ping(ping::DRAIN, false);
-                let until = self.now + ping::DRAIN_ROUND_TRIP;
-                self.timers.set(Timeout::Drain, self.drain_deadline.map_or(until, |deadline| deadline.min(until)));
-            }
-        }
-    }
-
-    /// The second step of a graceful end.
-    pub(super) fn drain_streams(&mut self) {
-        self.drain = Drain::Streams;
-        if self.side == Side::Server {
-            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, b"");
-        }
-        match self.drain_deadline {
-            Some(deadline) => self.timers.set(Timeout::Drain, deadline),
-            None => self.timers.clear(Timeout::Drain),
-        }
-    }
-
-    /// The peer goes away: the connection ends with its last stream.
-    pub(super) fn drain_by_peer(&mut self, go_away: GoAway) {
-        self.drain_reason = ConnectionError::PeerClosed(go_away);
-        if self.drain == Drain::No {
-            self.drain = Drain::Streams;
-        }
-    }
-
-    /// Ends the connection at once, telling the peer `code`.
-    pub(crate) fn abort(&mut self, code: ErrorCode, now: Instant) {
-        self.tick(now);
-        self.fail(ConnectionError::Aborted(code), code, "");
-    }
-
-    pub(crate) fn handle_eof(&mut self, now: Instant) {
-        self.tick(now);
-        let error = match (&self.drain_reason, self.drain) {
-            (ConnectionError::PeerClosed(_), _) => self.drain_reason.clone(),
-            (reason, Drain::RoundTrip | Drain::Streams) if !self.busy => reason.clone(),
-            _ => ConnectionError::Transport(TransportError::Eof),
-        };
-        self.end(error);
-    }
-
-    pub(crate) fn handle_transport_error(&mut self, error: TransportError, now: Instant) {
-        self.tick(now);
-        self.end(ConnectionError::Transport(error));
-        self.arena = Arena::new(0, 0);
-    }
-
-    /// Fires what is due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        self.tick(now);
-        while let Some(timer) = self.timers.pop_expired(self.now) {
-            match timer {
-                Timeout::WriteStall => self.handed.suspect_stall(),
-                Timeout::KeepAlive => self.probe(),
-                Timeout::Drain if self.drain == Drain::RoundTrip => self.drain_streams(),
-                Timeout::Drain => self.time_out(timer, ErrorCode::NO_ERROR),
-                Timeout::Idle => {
-                    self.drain_reason = ConnectionError::Timeout(Timeout::Idle);
-                    self.shutdown(self.now);
-                }
-                Timeout::HeaderBlock => self.time_out(timer, ErrorCode::ENHANCE_YOUR_CALM),
-                Timeout::Handshake | Timeout::Settings => self.time_out(timer, ErrorCode::SETTINGS_TIMEOUT),
-            }
-        }
-        self.end_stalled_streams();
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) should be called; may be early, never late.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let timer = self.timers.next().map(|(at, _)| at);
-        timer.into_iter().chain(self.stalls.next()).min()
-    }
-
-    fn time_out(&mut self, timer: Timeout, code: ErrorCode) {
-        let text = match timer {
-            Timeout::Handshake => "no SETTINGS in time",
-            Timeout::Settings => "SETTINGS not acknowledged in time",
-            Timeout::HeaderBlock => "header block not completed in time",
-            Timeout::KeepAlive => "PING not answered in time",
-            _ => "",
-        };
-        self.fail(ConnectionError::Timeout(timer), code, text);
-    }
-
-    fn probe(&mut self) {
-        match self.keepalive.on_timer(self.now) {
-            None => {}
-            Some(Probe::Wait(at)) => self.timers.set(Timeout::KeepAlive, at),
-            Some(Probe::Ping(payload, at)) => {
-                self.write_ping(payload, false);
-                if let Some(at) = at {
-                    self.timers.set(Timeout::KeepAlive, at);
-                }
-            }
-            Some(Probe::Dead) => self.time_out(Timeout::KeepAlive, ErrorCode::NO_ERROR),
-        }
-    }
-
-    fn end_stalled_streams(&mut self) {
-        let Some(timeout) = self.config.send_stall_timeout else { return };
-        while let Some(key) = self.stalls.pop_expired(self.now) {
-            let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.stall_watched) else { continue };
-            stream.stall_watched = false;
-            match stream.stalled_since.map(|since| since + timeout) {
-                None => {}
-                Some(due) if due > self.now => {
-                    stream.stall_watched = true;
-                    self.stalls.insert(due, key);
-                }
-                Some(_) => self.give_up(key, ErrorCode::CANCEL),
-            }
-        }
-    }
-
-    /// The peer broke a rule of the connection.
-    pub(super) fn misbehaved(&mut self, fault: PeerMisbehaved) {
-        self.fail(ConnectionError::Misbehaved(fault), fault.code, fault.detail);
-    }
-
-    /// GOAWAY, and the end. Only what is in the arena goes out any more.
-    pub(super) fn fail(&mut self, error: ConnectionError, code: ErrorCode, debug: &str) {
-        if self.terminal.is_none() {
-            self.write_goaway(self.max_peer_id, code, debug.as_bytes());
-            self.end(error);
-        }
-    }
-
-    /// Nothing is read, queued or timed any more.
-    pub(super) fn end(&mut self, error: ConnectionError) {
-        if self.terminal.is_none() {
-            self.terminal = Some(error);
-            self.timers.clear_all();
-            self.stalls.clear();
-            self.parser = Parser::new(self.side);
-        }
-    }
-
-    /// Ends a drain whose last stream is gone.
-    fn end_drain(&mut self) {
-        if self.drain == Drain::Streams && !self.busy && self.terminal.is_none() {
-            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, b"");
-            let reason = mem::replace(&mut self.drain_reason, ConnectionError::Shutdown);
-            self.end(reason);
-        }
-    }
-
-    // ---- getters ---------------------------------------------------------------------------------
-
-    /// Is a graceful end under way?
-    pub(crate) fn is_draining(&self) -> bool {
-        self.drain != Drain::No
-    }
-
-    /// Is the connection over and its output handed out?
-    pub(crate) fn is_closed(&self) -> bool {
-        self.terminal.is_some() && self.arena.is_empty()
     }
 
     /// What the engine has to say, input apart.

@@ -88,11 +88,6 @@ impl RecvWindow {
         self.window
     }
 
-    /// Octets received and not yet taken.
-    pub(crate) fn buffered(&self) -> usize {
-        usize::try_from(self.buffered).unwrap_or(0)
-    }
-
     /// Octets the peer could send if all credit were announced now.
     pub(crate) fn reachable(&self) -> i64 {
         self.window + self.credit

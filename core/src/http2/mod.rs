@@ -15,12 +15,15 @@
 //! | `validate` | field lists to heads |
 //! | `abuse` | budgets |
 //! | `ping` | keepalive and the round trip of a drain |
-//! | `recv`, `send`, `connection` | input, output, and the rest of [`Http2`](connection) |
+//! | `recv`, `block`, `send`, `end` | input, header blocks, output, and how a connection ends |
+//! | `connection` | what they all work on, and the commands on it |
 
 pub mod frame;
 
 mod abuse;
+mod block;
 mod connection;
+mod end;
 mod flow;
 mod ping;
 mod recv;

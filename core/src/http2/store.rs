@@ -106,15 +106,7 @@ impl Store {
         Some(stream)
     }
 
-    /// Keys of all streams, in no particular order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = StreamKey> + '_ {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.stream.is_some())
-            .map(|(index, slot)| StreamKey { index: index as u32, generation: slot.generation })
-    }
-
+    /// All streams, in no particular order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut Stream)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
             let key = StreamKey { index: index as u32, generation: slot.generation };

@@ -130,8 +130,7 @@ fn an_increment_of_zero_ends_the_connection() {
 /// `h2:W3`: more than the windows allow is a fault; padding counts.
 #[test]
 fn overrunning_a_window_ends_the_connection() {
-    let mut config = Config::default();
-    config.initial_stream_window = 16_384;
+    let config = Config { initial_stream_window: 16_384, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     server.request(1, false);
     server.feed(&data_frame(1, &[0; 16_384], false));
@@ -144,8 +143,7 @@ fn overrunning_a_window_ends_the_connection() {
 /// one, for streams that were open as well.
 #[test]
 fn our_window_binds_from_the_acknowledgement_on() {
-    let mut config = Config::default();
-    config.initial_stream_window = 10;
+    let config = Config { initial_stream_window: 10, ..Config::default() };
     let mut server = Bench::fresh(Side::Server, config);
     let request = server.headers(1, REQUEST, false);
     let octets = [frame::PREFACE, &settings_frame(&[])[..], &request, &data_frame(1, &[0; 60], false)].concat();
@@ -222,8 +220,7 @@ fn data_on_a_dead_stream_is_paid_back_to_the_connection() {
 /// `h2:W9`, `h2:B3`, `h2:B4`, `h2:A22`: padding is paid back on both levels; nobody else ever would.
 #[test]
 fn padding_is_paid_back_to_stream_and_connection() {
-    let mut config = Config::default();
-    config.max_empty_data = 1000;
+    let config = Config { max_empty_data: 1000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     server.request(1, false);
     let mut payload = vec![255];
@@ -327,8 +324,7 @@ fn the_connection_window_is_shared_in_order_of_waiting() {
 /// `h2:Q8`: `Writable` comes once, when a full buffer is down to half.
 #[test]
 fn writable_comes_when_a_full_buffer_is_half_empty() {
-    let mut config = Config::default();
-    config.send_buffer = 1000;
+    let config = Config { send_buffer: 1000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[(INITIAL_WINDOW_SIZE, 400)]);
     let key = server.request(1, true);
     server.engine.send_head(key, response_head(), false);

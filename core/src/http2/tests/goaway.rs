@@ -35,7 +35,7 @@ fn a_server_shuts_down_in_two_steps() {
     assert_eq!(kinds(&server.sent()), [(Kind::HEADERS, 1), (Kind::HEADERS, 3)]);
     assert_eq!(server.events(), [Incoming::Closed(ConnectionError::Shutdown)]);
     assert_eq!(server.sent(), [], "h2:B75: one GOAWAY for each last id and code");
-    assert!(server.engine.is_closed());
+    assert!(server.is_closed());
 }
 
 /// `h2:B2`: DATA above the last id is paid back to the connection.
@@ -197,7 +197,7 @@ fn nothing_is_read_after_a_fault() {
     server.wait(Duration::from_secs(1000));
     assert_eq!(server.events(), [], "h2:P7: the end is told once");
     assert_eq!(kinds(&server.sent()), [(Kind::GOAWAY, 0)]);
-    assert!(server.engine.is_closed() && !server.engine.wants_read() && server.engine.poll_timeout().is_none());
+    assert!(server.is_closed() && !server.engine.wants_read() && server.engine.poll_timeout().is_none());
 }
 
 /// The GOAWAY of a fault carries its reason as text.
@@ -236,7 +236,7 @@ fn an_end_of_the_transport_is_told() {
     client.opened(1);
     client.engine.handle_transport_error(TransportError::Reset, client.now);
     assert_eq!(client.events(), [Incoming::Closed(ConnectionError::Transport(TransportError::Reset))]);
-    assert!(client.sent().is_empty() && client.engine.is_closed());
+    assert!(client.sent().is_empty() && client.is_closed());
 }
 
 /// `h2:T9`, `h2:A37`, `h2:B44`: ids that run out end in a drain on either side, and never wrap.
@@ -300,8 +300,7 @@ fn a_header_block_must_be_completed_in_time() {
 /// `arch:9` `keepalive_interval`, `keepalive_timeout`: a silent peer is probed once while streams are open.
 #[test]
 fn keepalive_probes_a_silent_peer() {
-    let mut config = Config::default();
-    config.keepalive_interval = Some(Duration::from_secs(60));
+    let config = Config { keepalive_interval: Some(Duration::from_secs(60)), ..Config::default() };
     let mut client = Bench::connected(Side::Client, config, &[]);
     client.wait(Duration::from_secs(600));
     assert_eq!(client.sent(), [], "nothing is open");
@@ -325,8 +324,7 @@ fn keepalive_probes_a_silent_peer() {
 /// `arch:9` `idle_timeout`: a connection without streams shuts down, gracefully.
 #[test]
 fn an_idle_connection_shuts_down() {
-    let mut config = Config::default();
-    config.idle_timeout = Some(Duration::from_secs(60));
+    let config = Config { idle_timeout: Some(Duration::from_secs(60)), ..Config::default() };
     let mut client = Bench::connected(Side::Client, config, &[]);
     client.wait(Duration::from_secs(59));
     let key = client.opened(1);

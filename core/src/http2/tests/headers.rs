@@ -248,8 +248,7 @@ fn some_responses_have_no_body() {
 #[test]
 fn line_breaks_in_grpc_message_become_blanks() {
     for lenient in [true, false] {
-        let mut config = Config::default();
-        config.lenient_grpc_message = lenient;
+        let config = Config { lenient_grpc_message: lenient, ..Config::default() };
         let mut client = Bench::connected(Side::Client, config, &[]);
         client.opened(1);
         let fields = [(":status", "500"), ("grpc-status", "2"), ("grpc-message", "one\r\ntwo\n")];
@@ -269,8 +268,7 @@ fn line_breaks_in_grpc_message_become_blanks() {
 #[test]
 fn a_large_block_leaves_as_contiguous_frames() {
     for extra in [16_000, 16_384, 40_000] {
-        let mut config = Config::default();
-        config.max_send_header_list = 1 << 20;
+        let config = Config { max_send_header_list: 1 << 20, ..Config::default() };
         let mut client = Bench::connected(Side::Client, config, &[]);
         let mut head = request_head();
         let value = Bytes::from(vec![0xff; extra]); // Huffman does not shrink it

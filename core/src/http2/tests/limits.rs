@@ -32,8 +32,7 @@ fn max_concurrent_streams() {
 /// `max_pending`: calls that wait for a stream; the next one is told to wait for `Capacity`.
 #[test]
 fn max_pending() {
-    let mut config = Config::default();
-    config.max_pending = 2;
+    let config = Config { max_pending: 2, ..Config::default() };
     let mut client = Bench::connected(Side::Client, config, &[(3, 1)]);
     let first = client.opened(0);
     let waiting: Vec<StreamKey> = (1..3).map(|call| client.engine.open(request_head(), call).unwrap()).collect();
@@ -131,8 +130,7 @@ fn max_header_list_bounds_informational_responses() {
 #[test]
 fn max_send_header_list() {
     for (ours, theirs) in [(500, u32::MAX), (8192, 500)] {
-        let mut config = Config::default();
-        config.max_send_header_list = ours;
+        let config = Config { max_send_header_list: ours, ..Config::default() };
         let mut client = Bench::connected(Side::Client, config.clone(), &[(6, theirs)]);
         let mut head = request_head();
         head.headers.push(HeaderName::from_static("x-large"), vec![b'v'; 300]);
@@ -344,8 +342,7 @@ fn max_closed_streams() {
 /// `transmit_target`: one poll hands out no more than that and one frame, and says that more is waiting.
 #[test]
 fn transmit_target() {
-    let mut config = Config::default();
-    config.transmit_target = 4096;
+    let config = Config { transmit_target: 4096, ..Config::default() };
     let mut client = Bench::connected(Side::Client, config, &[(4, 1 << 20)]);
     let keys: Vec<StreamKey> = (0..8).map(|call| client.engine.open(request_head(), call).unwrap()).collect();
     for key in keys {

@@ -112,8 +112,7 @@ fn pending_credit_is_used_before_a_reservation() {
 /// admitted when the first is consumed.
 #[test]
 fn a_server_admits_reservations_within_its_limit_oldest_first() {
-    let mut config = Config::default();
-    config.max_reserved = 500_000;
+    let config = Config { max_reserved: 500_000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     let mut uploads: Vec<Upload> = (0..3)
         .map(|n| {
@@ -137,8 +136,7 @@ fn a_server_admits_reservations_within_its_limit_oldest_first() {
 /// `arch:8`: a client always admits one incomplete message, whatever unread answers hold.
 #[test]
 fn a_client_always_admits_one_incomplete_message() {
-    let mut config = Config::default();
-    config.max_reserved = 100_000;
+    let config = Config { max_reserved: 100_000, ..Config::default() };
     let mut client = Bench::connected(Side::Client, config, &[]);
     let mut uploads = Vec::new();
     for n in 0..4 {
@@ -154,8 +152,7 @@ fn a_client_always_admits_one_incomplete_message() {
 /// A server that could never admit a message ends the call instead of blocking those behind it.
 #[test]
 fn an_impossible_reservation_ends_its_call_alone() {
-    let mut config = Config::default();
-    config.max_reserved = 100_000;
+    let config = Config { max_reserved: 100_000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     let key = server.request(1, false);
     server.engine.need(key, 1_000_000);
@@ -173,8 +170,7 @@ fn an_impossible_reservation_ends_its_call_alone() {
 /// `h2:DL5`: whoever waits for a reservation and goes away makes room, in any order.
 #[test]
 fn a_waiting_reservation_leaves_with_its_stream() {
-    let mut config = Config::default();
-    config.max_reserved = 300_000;
+    let config = Config { max_reserved: 300_000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     let keys: Vec<StreamKey> = (0..3).map(|n| server.request(2 * n + 1, false)).collect();
     for key in &keys {

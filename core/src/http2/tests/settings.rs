@@ -177,8 +177,7 @@ fn the_peers_table_size_applies_to_our_encoder() {
 /// Checklist §4.3: our own table size binds the peer from its acknowledgement on.
 #[test]
 fn our_table_size_binds_from_the_acknowledgement_on() {
-    let mut config = Config::default();
-    config.header_table = 0;
+    let config = Config { header_table: 0, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     // The encoder of the bench still fills its table, and does not say that it shrank.
     let octets = server.headers(1, REQUEST, true);
@@ -189,8 +188,7 @@ fn our_table_size_binds_from_the_acknowledgement_on() {
 /// `arch:9` `max_frame_size`, `h2:F2`: what we advertise is what we accept.
 #[test]
 fn max_frame_size_is_advertised_and_enforced() {
-    let mut config = Config::default();
-    config.max_frame_size = 20_000;
+    let config = Config { max_frame_size: 20_000, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     server.request(1, false);
     assert_eq!(joined(server.feed(&data_frame(1, &[0; 20_000], false))).len(), 1);

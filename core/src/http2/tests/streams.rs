@@ -471,8 +471,7 @@ fn data_before_the_head_costs_the_stream() {
 /// `h2:T6`, `h2:B33`: a stream above the limit is refused; its late frames are dropped.
 #[test]
 fn streams_above_the_limit_are_refused() {
-    let mut config = Config::default();
-    config.max_concurrent_streams = 1;
+    let config = Config { max_concurrent_streams: 1, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     let first = server.request(1, false);
     let octets = [server.headers(3, REQUEST, false), data_frame(3, b"x", false), server.headers(3, TRAILERS, true)];
@@ -486,8 +485,7 @@ fn streams_above_the_limit_are_refused() {
 /// `h2:T5`, `h2:A1`: a stream that the peer has reset holds its slot until its handler is gone.
 #[test]
 fn a_reset_stream_holds_its_slot_until_it_is_released() {
-    let mut config = Config::default();
-    config.max_concurrent_streams = 1;
+    let config = Config { max_concurrent_streams: 1, ..Config::default() };
     let mut server = Bench::connected(Side::Server, config, &[]);
     let first = server.request(1, true);
     server.feed(&rst_frame(1, ErrorCode::CANCEL));
