@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use smol::LocalExecutor;
+use async_executor::LocalExecutor;
+use futures_lite::future::block_on;
 use trirpc_core::{Config, Endpoint, HttpVersion};
 use trirpc_proto::codegen::{Code, Context, Sender, Status, Streaming};
 use trirpc_proto::test_service::echo_client::EchoClient;
@@ -12,6 +13,12 @@ use trirpc_proto::test_service::{
     CollectReply, ExpandRequest, FailRequest, MetaReply, MetaRequest, SayReply, SayRequest, SleepRequest, echo_method,
 };
 use trirpc_rpc::{ClientSession, ManualTime, Router, Service, duplex, handshake, serve_connection};
+
+/// Runs handlers: they are `Send` where there are threads.
+#[cfg(not(target_family = "wasm"))]
+type Handlers = async_executor::Executor<'static>;
+#[cfg(target_family = "wasm")]
+type Handlers = LocalExecutor<'static>;
 
 /// Enough of the service to see that each method reaches its handler and comes back.
 struct Impl;
@@ -76,8 +83,8 @@ fn with_client<F: Future>(test: impl FnOnce(EchoClient<ClientSession>) -> F) -> 
     let (near, far) = duplex(64 * 1024);
     let (time, config) = (ManualTime::new(), Arc::new(Config::default()));
     let router = Arc::new(Router::new().add(EchoServer::new(Impl)));
-    let tasks = Arc::new(smol::Executor::new());
-    let spawner = Arc::clone(&tasks);
+    let handlers = Arc::new(Handlers::new());
+    let spawner = Arc::clone(&handlers);
     let spawn = move |task| spawner.spawn(task).detach();
     let (_server, server_driver) = serve_connection(far, router, Arc::clone(&config), time.clone(), spawn);
     let endpoint = Endpoint { scheme: "http".into(), authority: "test".into() };
@@ -85,7 +92,7 @@ fn with_client<F: Future>(test: impl FnOnce(EchoClient<ClientSession>) -> F) -> 
     executor.spawn(server_driver).detach();
     executor.spawn(client_driver).detach();
     let test = test(EchoClient::new(session));
-    smol::block_on(tasks.run(executor.run(test)))
+    block_on(handlers.run(executor.run(test)))
 }
 
 fn request(text: &str) -> SayRequest {
