@@ -266,6 +266,11 @@ fn the_content_type_of_the_response_must_be_ours() {
         assert_eq!((code(&call), call.wants_reset()), (expected, Some(ErrorCode::CANCEL)), "{bad}");
         assert_eq!(call.status().unwrap().origin(), Origin::Peer);
     }
+    // The codec of an error does not matter.
+    let mut call = open(CallKind::Unary, LIMITS);
+    call.handle_head(head(500, &[("content-type", "application/grpc+json")]), false);
+    call.handle_end(Some(headers(&[("grpc-status", "5")])));
+    assert_eq!(code(&call), Code::NotFound);
     // A call in another codec takes the bare type too: some servers send nothing else.
     let mut call = ClientCall::new(&method(CallKind::Unary), &CallOptions::default(), "json", LIMITS, None).unwrap();
     call.handle_head(head(200, &[GRPC]), false);
