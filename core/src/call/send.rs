@@ -4,7 +4,7 @@ use super::envelope;
 use super::protocol::Body;
 use crate::error::{CodecError, SendError};
 
-/// `Open → Sealed`, or `Over` from either when the call ends; the first reason is kept.
+/// `Open → Sealed`, or `Over` from either when the call ends, which it does once.
 #[derive(Debug)]
 pub(crate) struct SendSide {
     state: State,
@@ -81,11 +81,9 @@ impl SendSide {
         }
     }
 
-    /// The call has ended.
+    /// The call has ended; it must not have before.
     pub(crate) fn end(&mut self, error: SendError) {
-        if !matches!(self.state, State::Over(_)) {
-            self.state = State::Over(error);
-        }
+        self.state = State::Over(error);
     }
 
     /// Whether the end of sending was shown to the peer, or need not be.

@@ -227,6 +227,21 @@ fn an_answer_of_plain_http_goes_by_the_table_and_shows_its_text() {
     }
 }
 
+/// tri:78 tri:80
+#[test]
+fn a_status_in_a_head_that_ends_the_response_counts_whatever_else_it_says() {
+    let foreign = ("content-type", "text/html");
+    let mut call = open(CallKind::Unary, LIMITS);
+    call.handle_head(head(200, &[foreign, ("grpc-status", "7")]), true);
+    assert_eq!(code(&call), Code::PermissionDenied);
+    for (http, expected) in [(200, Code::Unknown), (503, Code::Unavailable)] {
+        let mut call = open(CallKind::Unary, LIMITS);
+        call.handle_head(head(http, &[foreign]), true);
+        assert_eq!(code(&call), expected);
+        assert!(call.status().unwrap().message().contains("text/html"));
+    }
+}
+
 #[test]
 fn a_long_body_of_plain_http_is_not_waited_for() {
     let mut call = open(CallKind::Unary, LIMITS);

@@ -342,8 +342,8 @@ fn a_reset_ends_the_call_unless_it_is_over() {
     assert_eq!(call.envelope(1, false), Err(error.clone()));
     assert_eq!(call.finish(&Status::OK, &Metadata::new()), Err(error));
 
-    let mut call = expecting(CallKind::Bidi);
-    call.finish(&Status::OK, &Metadata::new()).unwrap();
+    let mut call = expecting(CallKind::Unary);
+    call.finish(&StreamError::Deadline.into(), &Metadata::new()).unwrap();
     call.handle_reset(ErrorCode::NO_ERROR);
     call.handle_data(Bytes::from_static(b"\x80\0\0\0\0"));
     call.handle_end(None);
