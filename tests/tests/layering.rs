@@ -19,8 +19,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("trirpc-cli", &["trirpc"]),
     (
         "trirpc-tests",
-        &["trirpc", "trirpc-core", "trirpc-rpc", "trirpc-proto", "trirpc-smol", "trirpc-build", "trirpc-cli"],
+        &[
+            "trirpc",
+            "trirpc-core",
+            "trirpc-rpc",
+            "trirpc-proto",
+            "trirpc-smol",
+            "trirpc-build",
+            "trirpc-cli",
+            "trirpc-fuzz",
+        ],
     ),
+    // Outside of the workspace; its plain functions are replayed by the tests.
+    ("trirpc-fuzz", &["trirpc-core"]),
 ];
 
 /// The generator is a build-dependency of any crate, or a dev-dependency where generated code is checked in.

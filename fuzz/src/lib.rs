@@ -1,0 +1,17 @@
+//! Fuzz targets as plain functions: each takes any bytes and panics on a finding.
+//!
+//! A target is a function here, a line in [`TARGETS`], a file in `fuzz_targets` with its `[[bin]]`, and a
+//! folder in `corpus`. `run.sh` fuzzes; `tests/tests/fuzz_corpus.rs` replays every corpus on stable.
+#![forbid(unsafe_code)]
+
+mod hpack;
+mod input;
+pub mod oracle;
+
+pub use hpack::{hpack_decode, hpack_roundtrip};
+
+/// The name of a binary and of its corpus, and the function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
