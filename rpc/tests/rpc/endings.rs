@@ -331,7 +331,7 @@ fn tasks_of_a_handler_learn_that_its_call_is_over() {
                 });
                 yield_now().await;
                 if request == "wait" {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
                 cx.respond(&SAY, Ok(request));
             })

@@ -4,4 +4,5 @@
 mod calls;
 mod driver;
 mod endings;
+mod interleave;
 mod support;
