@@ -126,11 +126,11 @@ impl PendingCall {
         released.into_iter().for_each(|half| carrier.release(key, half, false));
     }
 
-    /// Ends the call if it still waits.
+    /// Ends the call if it still waits: the peer has not seen it.
     pub(crate) fn fail(&self, status: &Status) {
         let failed = self.change(|state| {
             matches!(state.stage, Stage::Waiting(_))
-                .then(|| mem::replace(&mut state.stage, Stage::Failed(status.clone())))
+                .then(|| mem::replace(&mut state.stage, Stage::Failed(status.clone().with_unprocessed())))
         });
         drop(failed);
     }

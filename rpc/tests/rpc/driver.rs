@@ -9,14 +9,14 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncWrite};
 use trirpc_core::{ConnectionError, TransportError};
 use trirpc_rpc::{
-    ClientSession, Code, Config, Duplex, Endpoint, HttpVersion, ManualTime, Origin, Router, UnaryCall, duplex,
-    handshake, serve_connection,
+    BidiCall, ClientSession, Code, Config, Duplex, Endpoint, HttpVersion, ManualTime, Origin, Router, UnaryCall,
+    duplex, handshake, serve_connection,
 };
 
 use crate::support::echo::{Counters, Echo};
 use crate::support::executor::{Executor, Outcome};
 use crate::support::script::{Script, Scripted, Step};
-use crate::support::{SAY, link};
+use crate::support::{CHAT, SAY, link};
 
 struct Rig {
     executor: Executor,
@@ -209,6 +209,28 @@ fn a_stuck_writer_is_not_woken_for_more_output_but_for_a_sooner_timer() {
     for call in more {
         call.take().expect("done").expect("answered");
     }
+}
+
+/// The halves of a call wake each other even while the driver is stuck.
+#[test]
+fn a_cancelled_half_wakes_the_other_while_the_socket_is_full() {
+    let rig = served(true);
+    rig.executor.run();
+    let (mut tx, rx) = BidiCall::new(rig.client.clone(), &CHAT).open();
+    rig.executor.run();
+    rig.script.writes([Step::Stuck]);
+    let sending = rig.executor.start(async move {
+        loop {
+            if let Err(status) = tx.send(&"-".repeat(10_000)).await {
+                return status;
+            }
+        }
+    });
+    rig.executor.run();
+    assert!(sending.take().is_none(), "its buffer is full");
+    drop(rx);
+    rig.executor.run();
+    assert_eq!(sending.take().expect("woken").code(), Code::Cancelled);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "modules of a test binary have no outside")]
 
 mod calls;
+mod channel;
 mod driver;
 mod endings;
 mod interleave;
