@@ -23,6 +23,8 @@ const SLICES: usize = 64;
 const WINDOW: usize = 16 * 1024;
 /// One-slice transports get their output in pieces of this size, so that TLS records stay large.
 const SCRATCH: usize = 16 * 1024;
+/// Silence after which the receive window is given back.
+const IDLE: Duration = Duration::from_secs(1);
 /// How long the peer's last bytes are read and discarded after our side is closed.
 const DISCARD: Duration = Duration::from_secs(1);
 
@@ -49,6 +51,7 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     scratch: Vec<u8>,
     wakes: Vec<Waker>,
     read: ReadSide,
+    window: Window,
     /// Why the transport takes no more bytes. What it still has to give is read first.
     write_error: Option<TransportError>,
     ending: Option<Ending>,
@@ -66,6 +69,17 @@ enum ReadSide {
     Closed,
 }
 
+/// What becomes of the receive window: a connection that is silent holds none.
+#[derive(Clone, Copy, Debug)]
+enum Window {
+    /// Bytes moved since the driver last slept.
+    InUse,
+    /// Nothing moved since; to be given back at this instant.
+    Idle(Instant),
+    /// Given back until bytes move again.
+    Released,
+}
+
 /// The last steps: our side is closed, the peer's is read to its end.
 #[derive(Debug)]
 struct Ending {
@@ -77,8 +91,8 @@ struct Ending {
 enum Turn {
     /// There is something to write, to wake or to read.
     Work { wants_read: bool },
-    /// The waker is stored: nothing to do until somebody fires it.
-    Parked { armed: Option<Instant> },
+    /// The waker is stored: nothing to do until somebody fires it, or until `armed`.
+    Parked { armed: Option<Instant>, now: Instant },
     /// The connection is over and its output written.
     Over(ConnectionError),
 }
@@ -98,6 +112,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             scratch: Vec::new(),
             wakes: Vec::new(),
             read: ReadSide::Ready,
+            window: Window::InUse,
             write_error: None,
             ending: None,
         }
@@ -145,7 +160,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             }
             let armed = state.conn.poll_timeout();
             state.parking.park(waker, armed, write_blocked);
-            Turn::Parked { armed }
+            Turn::Parked { armed, now }
         })
     }
 
@@ -161,7 +176,10 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             match self.poll_write(cx) {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(0)) => self.write_error = Some(TransportError::WriteZero),
-                Poll::Ready(Ok(n)) => self.tx.advance(n.min(self.tx.len())),
+                Poll::Ready(Ok(n)) => {
+                    self.tx.advance(n.min(self.tx.len()));
+                    self.window = Window::InUse;
+                }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Poll::Ready(Err(error)) => self.write_error = Some(transport_error(&error)),
             }
@@ -202,11 +220,29 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),
             Poll::Ready(Ok(n)) => {
                 self.rx.commit(n);
+                self.window = Window::InUse;
                 ReadSide::Ready
             }
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
             Poll::Ready(Err(error)) => ReadSide::Ended(Some(transport_error(&error))),
         };
+    }
+
+    /// Gives the receive window back after a second without traffic. When to look again, if at all.
+    fn release_idle(&mut self, now: Instant) -> Option<Instant> {
+        match self.window {
+            Window::InUse => self.window = Window::Idle(now + IDLE),
+            Window::Idle(at) if now < at => {}
+            Window::Idle(_) | Window::Released => {
+                // The look that woke us took a window again.
+                self.window = Window::Released;
+                self.rx.release_idle();
+            }
+        }
+        match self.window {
+            Window::Idle(at) => Some(at),
+            _ => None,
+        }
     }
 
     /// Sets the timer, and says whether it has fired already.
@@ -275,7 +311,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Future for Driver<T, R, Z> {
             this.deliver();
             let wants_read = match turn {
                 Turn::Work { wants_read } => wants_read,
-                Turn::Parked { armed } => {
+                Turn::Parked { armed, now } => {
+                    let idle = this.release_idle(now);
+                    let armed = armed.into_iter().chain(idle).min();
                     if !this.poll_timer(armed, cx) {
                         return Poll::Pending;
                     }

@@ -295,6 +295,34 @@ fn a_poll_is_bounded_and_yields() {
     call.take().expect("done").expect("answered");
 }
 
+/// The receive window grows with the traffic and is given back in silence.
+#[test]
+fn an_idle_connection_holds_no_receive_window() {
+    let rig = served(true);
+    let say = |text: &str| {
+        let call = rig.say(text);
+        rig.executor.run();
+        call.take().expect("done").expect("answered");
+        rig.script.read_spaces()
+    };
+    let grown = say(&"x".repeat(500_000));
+    assert!(grown.iter().max() > Some(&(32 * 1024)), "{grown:?}");
+    let soon = say("soon");
+    assert_ne!(soon[0], 16 * 1024, "the large one is still in use");
+    rig.time.advance(Duration::from_secs(1));
+    rig.executor.run();
+    rig.script.read_spaces();
+    let later = say("later");
+    assert_eq!(later[0], 16 * 1024, "a new, small one");
+    assert_eq!(rig.time.waiting(), 2, "one timer a driver");
+    rig.time.advance(Duration::from_secs(2));
+    rig.executor.run();
+    let reads = rig.script.read_calls();
+    rig.time.advance(Duration::from_secs(20));
+    rig.executor.run();
+    assert!(rig.script.read_calls() <= reads + 1, "and then it sleeps");
+}
+
 /// An idle connection does nothing at all.
 #[test]
 fn an_idle_driver_sleeps() {

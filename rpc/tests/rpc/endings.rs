@@ -25,6 +25,20 @@ fn a_panicking_handler_is_internal_and_the_connection_lives_on() {
     link.assert_empty();
 }
 
+/// An executor that is shut down drops its tasks: the clients are told.
+#[test]
+fn a_handler_s_task_that_is_dropped_answers_unavailable() {
+    let link = Link::default();
+    let call = link.executor.start(link.say("wait"));
+    link.executor.run();
+    // Two drivers and the call came before the handler's task.
+    link.executor.kill(call.index + 1);
+    link.executor.run();
+    let status = call.take().expect("woken").expect_err("dropped");
+    assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Peer), "{status}");
+    link.assert_empty();
+}
+
 #[test]
 fn a_dropped_call_drops_its_handler() {
     let link = Link::default();

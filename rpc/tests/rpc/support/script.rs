@@ -36,6 +36,7 @@ struct State {
     stuck: Vec<Waker>,
     write_calls: usize,
     read_calls: usize,
+    read_spaces: Vec<usize>,
     written: Vec<u8>,
     closed: bool,
 }
@@ -74,6 +75,11 @@ impl Script {
 
     pub fn read_calls(&self) -> usize {
         self.0.lock().unwrap().read_calls
+    }
+
+    /// Room that each read was given since the last time this was asked, in bytes.
+    pub fn read_spaces(&self) -> Vec<usize> {
+        std::mem::take(&mut self.0.lock().unwrap().read_spaces)
     }
 
     pub fn written(&self) -> Vec<u8> {
@@ -135,8 +141,9 @@ impl AsyncRead for Scripted {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = {
             let mut state = self.script.0.lock().unwrap();
-            let State { reads, stuck, read_calls, .. } = &mut *state;
+            let State { reads, stuck, read_calls, read_spaces, .. } = &mut *state;
             *read_calls += 1;
+            read_spaces.push(buf.len());
             act(next(reads), stuck, cx)
         };
         match limit {
