@@ -139,7 +139,8 @@ impl Config {
         self
     }
 
-    /// Takes the types under a Protobuf path (`.google.rpc`) from a Rust path instead of generating them.
+    /// Takes the types under a Protobuf path (`.google.rpc`) from a Rust path (`::trirpc::proto::google::rpc`)
+    /// instead of generating them.
     pub fn extern_path(mut self, proto_path: impl Into<String>, rust_path: impl Into<String>) -> Self {
         self.extern_paths.push((proto_path.into(), rust_path.into()));
         self
@@ -208,6 +209,12 @@ impl Config {
             config.include_file(name);
         }
         for (proto, rust) in &self.extern_paths {
+            let is_relative = rust.contains("::") && !rust.starts_with("::") && !rust.starts_with("crate::");
+            if is_relative {
+                return Err(Error::config(format!(
+                    "`extern_path` takes a path from `::` or `crate::` on, such as `::{rust}`, not `{rust}`"
+                )));
+            }
             config.extern_path(proto, rust);
         }
         for (path, attribute) in &self.type_attributes {

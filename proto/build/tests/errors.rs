@@ -121,6 +121,7 @@ fn an_option_that_is_no_rust_is_an_error_and_no_panic() {
         trirpc_build::configure().stub_attribute("cfg(test)"),
         trirpc_build::configure().stub_attribute("#[cfg(test]"),
         trirpc_build::configure().extern_path("google.rpc", "::x"),
+        trirpc_build::configure().extern_path(".google.rpc", "relative::x"),
     ] {
         let error = config.out_dir(directory.path()).compile(&[&proto], &[directory.path()]).unwrap_err();
         assert!(error.file().is_none(), "{error}");
