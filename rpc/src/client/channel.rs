@@ -43,6 +43,14 @@ impl Channel {
         self.pool.connectivity()
     }
 
+    /// Waits for a connection, so that a wrong address shows before the first call.
+    ///
+    /// # Errors
+    /// The attempt failed; a call would have failed by the same status.
+    pub async fn ready(&self) -> Result<(), trirpc_core::call::Status> {
+        self.pool.ready().await
+    }
+
     /// Where it leads.
     pub fn target(&self) -> &Target {
         self.pool.target()

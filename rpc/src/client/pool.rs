@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use trirpc_core::Instant;
@@ -86,6 +86,8 @@ struct State {
     phase: Phase,
     /// At most `max_pending`.
     pending: VecDeque<Arc<PendingCall>>,
+    /// Tasks in [`Pool::ready`], each once: woken at the end of an attempt.
+    watchers: Vec<Waker>,
     backoff: Backoff,
 }
 
@@ -105,7 +107,8 @@ impl Pool {
             .bytes()
             .fold(connector.now().as_nanos(), |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let backoff = Backoff::new(options.backoff, seed);
-        let state = State { sessions: Vec::new(), phase: Phase::Idle, pending: VecDeque::new(), backoff };
+        let state =
+            State { sessions: Vec::new(), phase: Phase::Idle, pending: VecDeque::new(), watchers: Vec::new(), backoff };
         Arc::new(Self { connector, target, options, state: Mutex::new(state) })
     }
 
@@ -162,6 +165,40 @@ impl Pool {
             at.map(|at| state.sessions.remove(at))
         };
         drop(removed);
+    }
+
+    /// Waits until there is a connection, and makes one if nobody does.
+    pub(crate) async fn ready(self: &Arc<Self>) -> Result<(), Status> {
+        while let Some(session) = self.pick() {
+            if session.is_open() {
+                return Ok(());
+            }
+            self.remove(&session);
+        }
+        let mut has_waited = false;
+        poll_fn(|cx| {
+            let now = self.now();
+            let mut state = self.lock();
+            let is_idle = match &state.phase {
+                _ if !state.sessions.is_empty() => return Poll::Ready(Ok(())),
+                Phase::Failed { status, retry_at, .. } if has_waited || now < *retry_at => {
+                    return Poll::Ready(Err(status.clone()));
+                }
+                Phase::Connecting | Phase::Failed { is_retrying: true, .. } => false,
+                Phase::Idle | Phase::Failed { .. } => true,
+            };
+            has_waited = true;
+            if !state.watchers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.watchers.push(cx.waker().clone());
+            }
+            if is_idle {
+                state.phase = Phase::Connecting;
+                drop(state);
+                self.spawn_attempts(None);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Lets `call` wait for a connection, and makes one if nobody does.
@@ -227,13 +264,14 @@ impl Pool {
     }
 
     fn connected(&self, session: &ClientSession) {
-        let pending = {
+        let (pending, watchers) = {
             let mut state = self.lock();
             state.sessions.push(session.clone());
             state.phase = Phase::Idle;
             state.backoff.reset();
-            std::mem::take(&mut state.pending)
+            (std::mem::take(&mut state.pending), std::mem::take(&mut state.watchers))
         };
+        watchers.into_iter().for_each(Waker::wake);
         let now = self.now();
         for call in pending {
             call.start(session, now);
@@ -245,7 +283,7 @@ impl Pool {
         let message = format!("cannot connect to {}: {error}", self.target);
         let status = Status::unavailable(message).with_origin(Origin::Transport).with_unprocessed();
         let now = self.now();
-        let (failed, retry_at) = {
+        let (failed, watchers, retry_at) = {
             let mut state = self.lock();
             let retry_at = now + state.backoff.failed();
             let waiting = state.pending.drain(..).filter(|call| call.is_waiting());
@@ -253,8 +291,9 @@ impl Pool {
             let is_retrying = !stay.is_empty();
             state.pending = stay;
             state.phase = Phase::Failed { status: status.clone(), retry_at, is_retrying };
-            (failed, is_retrying.then_some(retry_at))
+            (failed, std::mem::take(&mut state.watchers), is_retrying.then_some(retry_at))
         };
+        watchers.into_iter().for_each(Waker::wake);
         failed.iter().for_each(|call| call.fail(&status));
         retry_at
     }
