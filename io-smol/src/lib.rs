@@ -1,1 +1,27 @@
-//! smol sockets for trirpc.
+//! smol sockets for trirpc: client channels and servers over TCP and Unix sockets.
+//!
+//! [`Connect`] adds `Channel::connect` to [`Channel`](trirpc_rpc::Channel), [`Server`] serves a
+//! [`Router`](trirpc_rpc::Router). Tasks run on smol's global executor, or on any
+//! [`Executor`](async_executor::Executor) that is handed in; there are no threads of our own, but names are
+//! resolved on smol's blocking pool.
+//!
+//! A custom transport needs none of this: [`SmolTime`] and [`trirpc_rpc::handshake`] run a connection over
+//! any `futures-io` stream.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod address;
+mod connect;
+mod listener;
+mod serve;
+mod server;
+mod socket;
+mod spawner;
+mod time;
+
+pub use address::ListenAddress;
+pub use connect::{ChannelBuilder, Connect};
+pub use serve::Served;
+pub use server::{Server, ServerBuilder};
+pub use spawner::Spawner;
+pub use time::{SmolTime, SmolTimer};
