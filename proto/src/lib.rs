@@ -12,12 +12,18 @@
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;
+#[cfg(feature = "stubs")]
+extern crate std;
 
 mod details;
+#[cfg(feature = "stubs")]
+mod health;
 mod prost_codec;
 mod raw_codec;
 
 pub use details::StatusDetails;
+#[cfg(feature = "stubs")]
+pub use health::HealthService;
 pub use prost_codec::Prost;
 pub use raw_codec::Raw;
 
