@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("trirpc-smol", &["trirpc-core", "trirpc-rpc"]),
     ("trirpc", &["trirpc-core", "trirpc-rpc", "trirpc-proto", "trirpc-smol"]),
     ("trirpc-cli", &["trirpc"]),
+    ("trirpc-examples", &["trirpc"]),
     (
         "trirpc-tests",
         &[
