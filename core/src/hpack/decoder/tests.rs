@@ -234,9 +234,17 @@ fn a_header_bomb_ends_at_four_times_the_limits() {
         assert!(bytes <= limits.bytes && fields <= limits.fields, "{bytes} bytes, {fields} fields");
         assert_eq!(decode(&mut decoder, &hex("82")), Err(DecodeError::Poisoned));
     }
-    let exactly: Bytes = hex("40016100").iter().copied().chain([0xbe; 511]).collect();
-    let size = decoder().decode(&exactly, limits, &mut |_| {}).unwrap();
-    assert_eq!(size.fields, 4 * limits.fields, "four times is the last that passes");
+}
+
+/// `h2:L3`: four times the limits is the last list that passes, in fields and in bytes.
+#[test]
+fn a_list_of_exactly_four_times_the_limits_passes() {
+    let list = |fields: usize| -> Bytes { core::iter::repeat_n(0x82, fields).collect() }; // 42 bytes each
+    for limits in [ListLimits { bytes: usize::MAX, fields: 10 }, ListLimits { bytes: 420, fields: usize::MAX }] {
+        let size = decoder().decode(&list(40), limits, &mut |_| {}).unwrap();
+        assert_eq!(size, ListSize { bytes: 40 * 42, fields: 40 });
+        assert_eq!(decoder().decode(&list(41), limits, &mut |_| {}), Err(DecodeError::TooLarge));
+    }
 }
 
 /// `h2:A14`: two updates may begin a block.
@@ -266,6 +274,7 @@ fn a_lowered_limit_demands_an_update() {
     assert_eq!(lines(&mut lowered(&[0]), "20be"), Err(DecodeError::Index), "nothing survives zero");
     assert_eq!(lines(&mut lowered(&[0, 4096]), "be"), Err(DecodeError::SizeUpdateMissing), "the smallest counts");
     assert_eq!(lines(&mut lowered(&[0, 4096]), "3fe11fbe"), Err(DecodeError::SizeUpdateMissing));
+    assert_eq!(lines(&mut lowered(&[0, 256]), "3fe101be"), Err(DecodeError::SizeUpdateMissing));
     assert_eq!(lines(&mut lowered(&[0, 4096]), "203fe11f82").as_deref(), Ok(":method: GET"));
     assert_eq!(lines(&mut lowered(&[4096]), "be").as_deref(), Ok("a: 1"), "equal is not lower");
     assert_eq!(lines(&mut lowered(&[8192]), "3fe13fbe").as_deref(), Ok("a: 1"), "raised");
