@@ -4,14 +4,17 @@
 //! folder in `corpus`. `run.sh` fuzzes; `tests/tests/fuzz_corpus.rs` replays every corpus on stable.
 #![forbid(unsafe_code)]
 
+mod envelope;
 mod hpack;
 mod input;
 pub mod oracle;
 
+pub use envelope::envelope;
 pub use hpack::{hpack_decode, hpack_roundtrip};
 
 /// The name of a binary and of its corpus, and the function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
+pub const TARGETS: &[Target] =
+    &[("envelope", envelope), ("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
