@@ -54,6 +54,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     window: Window,
     /// Why the transport takes no more bytes. What it still has to give is read first.
     write_error: Option<TransportError>,
+    /// What the transport itself said of its first failure.
+    cause: Option<String>,
     ending: Option<Ending>,
 }
 
@@ -114,6 +116,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             read: ReadSide::Ready,
             window: Window::InUse,
             write_error: None,
+            cause: None,
             ending: None,
         }
     }
@@ -121,7 +124,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     /// One critical section: everything that concerns the connection.
     fn turn(&mut self, write_blocked: bool, waker: &Waker) -> Turn {
         let now = self.time.now();
-        let Self { shared, rx, tx, read, write_error, wakes, work, .. } = self;
+        let Self { shared, rx, tx, read, write_error, cause, wakes, work, .. } = self;
         let waker = waker.clone();
         shared.turn(|state| {
             state.parking.withdraw();
@@ -130,6 +133,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             }
             if let ReadSide::Ended(error) = *read {
                 *read = ReadSide::Closed;
+                state.cause = cause.take();
                 match error.or(*write_error) {
                     Some(error) => state.conn.handle_transport_error(error, now),
                     None => state.conn.handle_eof(now),
@@ -137,6 +141,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             } else if let (Some(error), ReadSide::Pending) = (*write_error, *read) {
                 // Nothing more to read either: the connection is gone.
                 *read = ReadSide::Closed;
+                state.cause = cause.take();
                 state.conn.handle_transport_error(error, now);
             }
             state.conn.handle_timeout(now);
@@ -173,7 +178,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     /// Writes until there is nothing left (false) or the transport takes no more (true).
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         while !self.tx.is_empty() && self.write_error.is_none() {
-            match self.poll_write(cx) {
+            let poll = self.poll_write(cx);
+            match poll {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(0)) => self.write_error = Some(TransportError::WriteZero),
                 Poll::Ready(Ok(n)) => {
@@ -181,7 +187,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                     self.window = Window::InUse;
                 }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Poll::Ready(Err(error)) => self.write_error = Some(transport_error(&error)),
+                Poll::Ready(Err(error)) => self.write_error = Some(self.failed(&error)),
             }
         }
         if self.write_error.is_some() && self.read == ReadSide::Pending {
@@ -215,7 +221,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
 
     /// One read into the receive window.
     fn read(&mut self, cx: &mut Context<'_>) {
-        self.read = match Pin::new(&mut self.io).poll_read(cx, self.rx.space()) {
+        let poll = Pin::new(&mut self.io).poll_read(cx, self.rx.space());
+        self.read = match poll {
             Poll::Pending => ReadSide::Pending,
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),
             Poll::Ready(Ok(n)) => {
@@ -224,8 +231,14 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 ReadSide::Ready
             }
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
-            Poll::Ready(Err(error)) => ReadSide::Ended(Some(transport_error(&error))),
+            Poll::Ready(Err(error)) => ReadSide::Ended(Some(self.failed(&error))),
         };
+    }
+
+    /// Keeps what a failed transport says, for the statuses of the calls.
+    fn failed(&mut self, error: &io::Error) -> TransportError {
+        self.cause.get_or_insert_with(|| error.to_string());
+        transport_error(error)
     }
 
     /// Gives the receive window back after a second without traffic. When to look again, if at all.

@@ -40,8 +40,8 @@ impl SessionRole for Client {
         Ok(())
     }
 
-    fn status(call: &CallMut<'_, Self>) -> Option<Status> {
-        call.status().filter(|status| !status.is_ok()).cloned()
+    fn status(call: &CallMut<'_, Self>, cause: Option<&str>) -> Option<Status> {
+        call.status().filter(|status| !status.is_ok()).map(|status| explained(status.clone(), cause))
     }
 }
 
@@ -65,7 +65,7 @@ fn open_status(error: &OpenError, state: &State<Client>) -> Status {
         )),
         OpenError::GoingAway => Status::unavailable("the connection is going away").with_origin(Origin::Transport),
         OpenError::Closed => match &state.closed {
-            Some(reason) => Status::from_connection(reason),
+            Some(reason) => explained(Status::from_connection(reason), state.cause.as_deref()),
             None => Status::unavailable("the connection is closed").with_origin(Origin::Transport),
         },
         OpenError::Unsupported => Status::unimplemented(error.to_string()),
@@ -87,7 +87,7 @@ impl Carrier for Shared<Client> {
             let Some(mut call) = state.conn.call(slot.id) else { return Err(over()) };
             match call.finish(now) {
                 Ok(()) => Ok(()),
-                Err(_) => Client::status(&call).map_or(Ok(()), Err),
+                Err(_) => Client::status(&call, state.cause.as_deref()).map_or(Ok(()), Err),
             }
         })
     }
@@ -101,7 +101,7 @@ impl Carrier for Shared<Client> {
                 // A call that failed without a message has nothing worth waiting for but its status.
                 match call.recv() {
                     Recv::Message(message) => slot.role.message = Some(message),
-                    Recv::Blocked | Recv::End => return Poll::Ready(Err(outcome(&call))),
+                    Recv::Blocked | Recv::End => return Poll::Ready(Err(outcome(&call, state.cause.as_deref()))),
                 }
             }
             match call.metadata() {
@@ -127,7 +127,7 @@ impl Carrier for Shared<Client> {
                 }
                 Recv::End => Poll::Ready(match call.status() {
                     Some(status) if status.is_ok() => Ok(Received::End(status.metadata().clone())),
-                    _ => Err(outcome(&call)),
+                    _ => Err(outcome(&call, state.cause.as_deref())),
                 }),
             }
         })
@@ -158,7 +158,7 @@ impl Carrier for Shared<Client> {
                         Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
                     }
                 },
-                _ => Err(outcome(&call)),
+                _ => Err(outcome(&call, state.cause.as_deref())),
             };
             Poll::Ready((answer, state.release(key, half, false, now)))
         });
@@ -172,9 +172,16 @@ impl Carrier for Shared<Client> {
     }
 }
 
-/// The status of a call that has ended.
-fn outcome(call: &CallMut<'_, Client>) -> Status {
-    call.status().cloned().unwrap_or_else(over)
+/// The status of a call that has not ended well.
+fn outcome(call: &CallMut<'_, Client>, cause: Option<&str>) -> Status {
+    Client::status(call, cause).unwrap_or_else(over)
+}
+
+/// Adds what the transport said to the status of a call that it failed.
+fn explained(status: Status, cause: Option<&str>) -> Status {
+    let Some(cause) = cause.filter(|_| status.origin() == Origin::Transport) else { return status };
+    let explained = Status::new(status.code(), format!("{}: {cause}", status.message())).with_origin(Origin::Transport);
+    if status.is_unprocessed() { explained.with_unprocessed() } else { explained }
 }
 
 impl State<Client> {

@@ -58,8 +58,9 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
     /// Called before each message that is sent.
     fn before_send(slot: &mut Slot<Self::Slot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError>;
 
-    /// Why a call cannot go on, where the role knows better than the error does.
-    fn status(call: &CallMut<'_, Self>) -> Option<Status>;
+    /// Why a call cannot go on, where the role knows better than the error does. `cause` is what the
+    /// transport said when it failed.
+    fn status(call: &CallMut<'_, Self>, cause: Option<&str>) -> Option<Status>;
 }
 
 /// What driver, session handles and calls share.
@@ -79,6 +80,8 @@ pub(crate) struct State<R: SessionRole> {
     pub(crate) extra: R::Extra,
     /// Why the connection ended, once it has.
     pub(crate) closed: Option<ConnectionError>,
+    /// What the transport said when it failed.
+    pub(crate) cause: Option<String>,
     /// GOAWAY was sent or received, or the connection ended.
     pub(crate) going_away: bool,
     /// To fire once the lock is released.
@@ -94,6 +97,7 @@ impl<R: SessionRole> Shared<R> {
             parking: Parking::default(),
             extra,
             closed: None,
+            cause: None,
             going_away: false,
             wakes: Vec::new(),
         };

@@ -44,7 +44,9 @@ impl<R: SessionRole> Shared<R> {
                         register(&mut slot.send, cx);
                         Poll::Pending
                     }
-                    Err(error) => Poll::Ready(Err(R::status(&call).unwrap_or_else(|| send_status(error)))),
+                    Err(error) => {
+                        Poll::Ready(Err(R::status(&call, state.cause.as_deref()).unwrap_or_else(|| send_status(error))))
+                    }
                 })
             });
             match step {

@@ -121,7 +121,7 @@ impl SessionRole for Server {
         }
     }
 
-    fn status(_: &CallMut<'_, Self>) -> Option<Status> {
+    fn status(_: &CallMut<'_, Self>, _: Option<&str>) -> Option<Status> {
         None
     }
 }

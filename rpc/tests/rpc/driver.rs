@@ -139,9 +139,13 @@ fn a_reset_fails_the_calls_and_says_so() {
     rig.script.reads([Step::Fail(io::ErrorKind::ConnectionReset)]);
     let other = rig.say("x");
     rig.executor.run();
-    for call in [call, other] {
+    let late = rig.say("late");
+    rig.executor.run();
+    for call in [call, other, late] {
         let status = call.take().expect("woken").expect_err("gone");
         assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+        let said = io::Error::from(io::ErrorKind::ConnectionReset).to_string();
+        assert!(status.message().ends_with(&said), "{status} keeps what the transport said");
     }
     assert_eq!(rig.ended(), Some(ConnectionError::Transport(TransportError::Reset)));
     assert!(!rig.client.is_open());

@@ -238,7 +238,13 @@ fn run(script: &[Step], calls: usize, due: &[usize], pipe: usize, max_streams: u
     };
     run_all();
     // Steps that are due beyond the last point: callers that come while the driver sleeps.
-    while with_rest(&with_callers) {
+    let mut is_left = true;
+    while is_left {
+        with_callers(&mut |callers| {
+            is_left = !callers.script.is_empty();
+            callers.due.clear();
+            callers.step();
+        });
         run_all();
     }
     time.advance(Duration::from_millis(5));
@@ -263,17 +269,6 @@ fn run(script: &[Step], calls: usize, due: &[usize], pipe: usize, max_streams: u
     assert_eq!((client.open_calls(), client.waiting(), server.open_calls()), (0, 0, 0), "{script:?} at {due:?}");
     assert_eq!(counters.started(), counters.dropped());
     callers.points
-}
-
-/// Makes the next step happen, if one is left.
-fn with_rest(with_callers: &dyn Fn(&mut dyn FnMut(&mut Callers))) -> bool {
-    let mut is_left = false;
-    with_callers(&mut |callers| {
-        is_left = !callers.script.is_empty();
-        callers.due.clear();
-        callers.step();
-    });
-    is_left
 }
 
 /// Every way to put `steps` steps, in order, at `points` points.
