@@ -133,7 +133,7 @@ fn messages_before_a_failure_are_handed_out_first() {
     link.assert_empty();
 }
 
-/// bg:S7: a slow reader stops its own writer, at the windows, and nobody else's.
+/// bg:V2: a slow reader stops its own writer, at the windows, and nobody else's.
 #[test]
 fn back_pressure_reaches_the_handler_and_leaves_other_calls_alone() {
     let link = Link::default();
@@ -290,7 +290,7 @@ fn the_handler_knows_its_peer_and_its_deadline() {
     link.assert_empty();
 }
 
-/// One request and one response, one write each; a hundred at once share writes (arch:6).
+/// arch:17: one request and one response are one write each; a hundred at once share writes.
 #[test]
 fn one_call_is_one_write_a_side_and_many_calls_share_writes() {
     use std::sync::atomic::Ordering::SeqCst;

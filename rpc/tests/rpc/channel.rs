@@ -113,7 +113,7 @@ fn a_call_that_waits_for_ready_outlasts_failed_attempts() {
     assert_eq!(network.attempts(), attempts);
 }
 
-/// tri:Q12, issue of a 1 s timeout that took 127 s in TCP connect: the deadline covers connecting.
+/// A timeout of 1 s is 1 s, whatever the TCP stack thinks of an address that does not answer.
 #[test]
 fn a_deadline_covers_connecting_and_the_attempt_itself_is_bounded() {
     let network = Network::new(Weather::Silent);
@@ -178,6 +178,7 @@ fn calls_outlive_the_channel() {
     assert_eq!(network.executor.alive(), 0, "the connection was shut down");
 }
 
+/// bg:R10
 #[test]
 fn a_server_that_restarts_between_two_calls_is_reached_again() {
     let network = Network::new(Weather::Reachable);
@@ -193,7 +194,7 @@ fn a_server_that_restarts_between_two_calls_is_reached_again() {
     assert_eq!((network.attempts(), network.counters.started()), (3, 3));
 }
 
-/// Calls that a draining server did not process move; those that it processes end there.
+/// bg:R10: calls that a draining server did not process move; those that it processes end there.
 #[test]
 fn a_draining_server_s_unprocessed_calls_move_to_the_next_connection() {
     let network = Network::new(Weather::Reachable);
@@ -213,7 +214,7 @@ fn a_draining_server_s_unprocessed_calls_move_to_the_next_connection() {
     });
 }
 
-/// A call is replayed once, not for ever.
+/// bg:R10: a call is replayed once, not for ever.
 #[test]
 fn a_call_that_nobody_processes_is_started_twice_and_no_more() {
     let network = Network::new(Weather::Reachable);

@@ -131,6 +131,7 @@ fn a_write_that_takes_nothing_is_a_failure_and_no_loop() {
     assert!(rig.script.write_calls() < 5);
 }
 
+/// bg:S17
 #[test]
 fn a_reset_fails_the_calls_and_says_so() {
     let rig = served(true);

@@ -51,7 +51,7 @@ fn a_dropped_call_drops_its_handler() {
     link.assert_empty();
 }
 
-/// Each of the handles, dropped before its end, cancels the call for both sides.
+/// bg:S18: each of the handles, dropped before its end, cancels the call for both sides.
 #[test]
 fn a_dropped_half_cancels_the_call() {
     let link = Link::default();
