@@ -1,0 +1,371 @@
+//! Every case against a foreign server, one function each; the names are those that the peers' clients report.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use trirpc::client::UnaryCall;
+use trirpc::proto::grpc::health::v1::HealthCheckRequest;
+use trirpc::proto::test_service::{ExpandRequest, FailDetail, FailRequest, SayReply, SayRequest, SleepRequest};
+use trirpc::{Bytes, CallKind, Code, Method, Prost, Sender, Status, StatusDetails, Streaming};
+
+use crate::client::{OK_TIME, Outcome, Peer, all, fails, same, text, told};
+use crate::{SERVICE, with_timeout};
+
+const OVER_LIMIT: usize = 5 << 20;
+
+type Case = fn(Peer) -> Pin<Box<dyn Future<Output = Outcome>>>;
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), |peer| Box::pin($name(peer)))),*] };
+}
+
+const CASES: &[(&str, Case)] = cases![
+    unary,
+    message_of_0_bytes,
+    message_of_1_byte,
+    message_of_64_kib,
+    message_of_3900000_bytes,
+    request_over_limit,
+    reply_over_limit,
+    client_stream,
+    client_stream_of_none,
+    client_stream_of_1000,
+    server_stream,
+    server_stream_of_none,
+    server_stream_of_1000,
+    server_stream_error_after_two,
+    server_stream_error_at_once,
+    bidi_ping_pong,
+    bidi_error_midway,
+    status_codes,
+    status_messages,
+    status_details,
+    deadline_of_unary,
+    deadline_of_stream,
+    deadline_met,
+    cancel_unary,
+    cancel_server_stream,
+    cancel_bidi,
+    metadata_text,
+    metadata_binary,
+    metadata_empty_values,
+    metadata_of_7_kib,
+    unknown_method,
+    unknown_service,
+    health_check,
+    health_watch,
+    calls_1000_at_100,
+];
+
+/// The names of all cases, in their order.
+pub(crate) fn names() -> Vec<String> {
+    CASES.iter().map(|(name, _)| name.replace('_', "-")).collect()
+}
+
+/// Runs all cases; one line each, as the peers' clients print them.
+pub(crate) async fn run(peer: &Peer) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ((_, case), name) in CASES.iter().zip(names()) {
+        let outcome = with_timeout(Duration::from_secs(30), case(peer.clone())).await;
+        lines.push(match outcome.unwrap_or_else(|| Err("still running after 30 s".to_owned())) {
+            Ok(None) => format!("PASS {name}"),
+            Ok(Some(note)) => format!("PASS {name} ({note})"),
+            Err(why) => format!("FAIL {name}: {why}"),
+        });
+    }
+    lines
+}
+
+async fn unary(peer: Peer) -> Outcome {
+    let payload = Bytes::from_static(&[0, 1, 255]);
+    let request = SayRequest { payload: payload.clone(), sequence_id: -7, ..text("hello") };
+    let reply = peer.say(request).await.map_err(told)?;
+    same(SayReply { text: "echo:hello".to_owned(), payload, sequence_id: -7 }, reply, "reply")?;
+    Ok(None)
+}
+
+async fn message_of_0_bytes(peer: Peer) -> Outcome {
+    same("echo:", peer.say(SayRequest::default()).await.map_err(told)?.text.as_str(), "text")?;
+    same(SayReply::default(), peer.fail(0, "").await.map_err(told)?, "reply")?;
+    Ok(None)
+}
+
+async fn message_of_1_byte(peer: Peer) -> Outcome {
+    peer.payload(1).await
+}
+
+async fn message_of_64_kib(peer: Peer) -> Outcome {
+    peer.payload(64 << 10).await
+}
+
+async fn message_of_3900000_bytes(peer: Peer) -> Outcome {
+    peer.payload(3_900_000).await
+}
+
+async fn request_over_limit(peer: Peer) -> Outcome {
+    let tonic = peer.server == "tonic";
+    let code = if tonic { Code::OutOfRange } else { Code::ResourceExhausted };
+    let request = SayRequest { payload: vec![0; OVER_LIMIT].into(), reply_size: 1, ..SayRequest::default() };
+    fails(code, peer.say(request).await)?;
+    peer.serves().await?;
+    Ok(tonic.then_some("tonic's servers say OUT_OF_RANGE"))
+}
+
+async fn reply_over_limit(peer: Peer) -> Outcome {
+    let request = SayRequest { reply_size: OVER_LIMIT as u32, ..SayRequest::default() };
+    fails(Code::ResourceExhausted, peer.say(request).await)?;
+    peer.serves().await?;
+    Ok(None)
+}
+
+/// Sends the requests, ends the stream, and takes the reply: (count, payload bytes, texts).
+async fn collect(peer: &Peer, requests: Vec<SayRequest>) -> Result<(u32, u64, String), String> {
+    let (mut sender, reply) = peer.echo.collect().timeout(OK_TIME).open();
+    for request in &requests {
+        sender.send(request).await.map_err(told)?;
+    }
+    sender.finish();
+    let reply = reply.await.map_err(told)?;
+    Ok((reply.count, reply.payload_bytes, reply.texts))
+}
+
+async fn client_stream(peer: Peer) -> Outcome {
+    let requests = ["a", "b", "c"].map(|t| SayRequest { payload: b"xy"[..].into(), ..text(t) });
+    same((3, 6, "a,b,c".to_owned()), collect(&peer, requests.into()).await?, "reply")?;
+    Ok(None)
+}
+
+async fn client_stream_of_none(peer: Peer) -> Outcome {
+    same((0, 0, String::new()), collect(&peer, Vec::new()).await?, "reply")?;
+    Ok(None)
+}
+
+async fn client_stream_of_1000(peer: Peer) -> Outcome {
+    let requests = vec![SayRequest { payload: vec![0; 1000].into(), ..SayRequest::default() }; 1000];
+    let (count, payload_bytes, _) = collect(&peer, requests).await?;
+    same((1000, 1_000_000), (count, payload_bytes), "reply")?;
+    Ok(None)
+}
+
+async fn expand(peer: &Peer, request: ExpandRequest) -> (Vec<SayReply>, Result<(), Status>) {
+    all(peer.echo.expand(request).timeout(OK_TIME).open()).await
+}
+
+async fn server_stream(peer: Peer) -> Outcome {
+    let (got, end) = expand(&peer, ExpandRequest { count: 3, size: 4, ..ExpandRequest::default() }).await;
+    end.map_err(told)?;
+    let reply = |i: i64| SayReply { text: format!("expand:{i}"), payload: vec![0; 4].into(), sequence_id: i };
+    same((0..3).map(reply).collect(), got, "replies")?;
+    Ok(None)
+}
+
+async fn server_stream_of_none(peer: Peer) -> Outcome {
+    let (got, end) = expand(&peer, ExpandRequest::default()).await;
+    end.map_err(told)?;
+    same(0, got.len(), "replies")?;
+    Ok(None)
+}
+
+async fn server_stream_of_1000(peer: Peer) -> Outcome {
+    let (got, end) = expand(&peer, ExpandRequest { count: 1000, size: 1000, ..ExpandRequest::default() }).await;
+    end.map_err(told)?;
+    same((0..1000).collect::<Vec<i64>>(), got.iter().map(|reply| reply.sequence_id).collect(), "sequence")?;
+    Ok(None)
+}
+
+async fn server_stream_error_after_two(peer: Peer) -> Outcome {
+    let request = ExpandRequest { count: 2, end_code: 5, end_message: "gone".to_owned(), ..ExpandRequest::default() };
+    let (got, end) = expand(&peer, request).await;
+    same(2, got.len(), "messages before the error")?;
+    same("gone", fails(Code::NotFound, end)?.message(), "message")?;
+    Ok(None)
+}
+
+async fn server_stream_error_at_once(peer: Peer) -> Outcome {
+    let request = ExpandRequest { end_code: 7, end_message: "no".to_owned(), ..ExpandRequest::default() };
+    same("no", fails(Code::PermissionDenied, expand(&peer, request).await.1)?.message(), "message")?;
+    Ok(None)
+}
+
+/// One request of a bidi call, and its reply.
+async fn exchange(
+    sender: &mut Sender<SayRequest>,
+    replies: &mut Streaming<SayReply>,
+    sent: &str,
+) -> Result<(), String> {
+    sender.send(&text(sent)).await.map_err(told)?;
+    let reply = replies.next().await.map_err(told)?.ok_or("the stream ended")?;
+    same(format!("echo:{sent}"), reply.text, "text")
+}
+
+async fn bidi_ping_pong(peer: Peer) -> Outcome {
+    let (mut sender, mut replies) = peer.echo.chat().timeout(OK_TIME).open();
+    for i in 0..50 {
+        exchange(&mut sender, &mut replies, &i.to_string()).await?;
+    }
+    sender.finish();
+    let (rest, end) = all(replies).await;
+    end.map_err(told)?;
+    same(0, rest.len(), "replies after half-close")?;
+    Ok(None)
+}
+
+async fn bidi_error_midway(peer: Peer) -> Outcome {
+    let (mut sender, mut replies) = peer.echo.chat().timeout(OK_TIME).open();
+    exchange(&mut sender, &mut replies, "ok").await?;
+    sender.send(&text("fail:enough")).await.map_err(told)?;
+    same("enough", fails(Code::FailedPrecondition, replies.next().await)?.message(), "message")?;
+    Ok(None)
+}
+
+async fn status_codes(peer: Peer) -> Outcome {
+    for number in 1..=16 {
+        let status = peer.fail(number, "as asked").await.err().ok_or("a reply")?;
+        same((number, "as asked"), (status.raw_code(), status.message()), "status")?;
+    }
+    Ok(None)
+}
+
+async fn status_messages(peer: Peer) -> Outcome {
+    for message in ["", "100% a+b & c=d %zz %41", "naïve 中文 🚀", "line1\nline2\ttab\r\nend"] {
+        same(message, fails(Code::NotFound, peer.fail(5, message).await)?.message(), "message")?;
+    }
+    Ok(None)
+}
+
+async fn status_details(peer: Peer) -> Outcome {
+    let sent = [1, 2].map(|number| FailDetail { reason: "reason".to_owned(), number });
+    let packed = sent.iter().map(|detail| prost_types::Any::from_msg(detail).expect("memory suffices"));
+    let request = FailRequest { code: 9, message: "with details".to_owned(), details: packed.collect() };
+    let status = fails(Code::FailedPrecondition, peer.echo.fail(request).timeout(OK_TIME).await)?;
+    same("with details", status.message(), "message")?;
+    let all = status.rpc_status().map_err(|error| error.to_string())?.ok_or("no details")?;
+    same((9, "with details", 2), (all.code, all.message.as_str(), all.details.len()), "details")?;
+    same(Ok(Some(sent[0].clone())), status.detail::<FailDetail>(), "the first detail")?;
+    Ok(None)
+}
+
+async fn deadline_of_unary(peer: Peer) -> Outcome {
+    let start = Instant::now();
+    let result = peer.echo.sleep(SleepRequest { millis: 5000 }).timeout(Duration::from_millis(300)).await;
+    let took = start.elapsed();
+    fails(Code::DeadlineExceeded, result)?;
+    same(true, (Duration::from_millis(250)..Duration::from_secs(2)).contains(&took), "ended at its deadline")?;
+    peer.serves().await?;
+    Ok(None)
+}
+
+async fn deadline_of_stream(peer: Peer) -> Outcome {
+    let request = ExpandRequest { count: 1000, interval_ms: 100, ..ExpandRequest::default() };
+    let (got, end) = all(peer.echo.expand(request).timeout(Duration::from_millis(500)).open()).await;
+    fails(Code::DeadlineExceeded, end)?;
+    same(true, (1..=5).contains(&got.len()), "replies within the deadline")?;
+    Ok(None)
+}
+
+async fn deadline_met(peer: Peer) -> Outcome {
+    let reply = peer.echo.sleep(SleepRequest { millis: 50 }).timeout(OK_TIME).await.map_err(told)?;
+    same("slept", reply.text.as_str(), "text")?;
+    Ok(None)
+}
+
+async fn cancel_unary(peer: Peer) -> Outcome {
+    let call = async { peer.echo.sleep(SleepRequest { millis: 5000 }).timeout(OK_TIME).await };
+    // Dropping the call is what cancels it.
+    same(true, with_timeout(Duration::from_millis(200), call).await.is_none(), "still running when dropped")?;
+    peer.serves().await?;
+    Ok(None)
+}
+
+async fn cancel_server_stream(peer: Peer) -> Outcome {
+    let request = ExpandRequest { count: 1000, size: 10_000, interval_ms: 1, ..ExpandRequest::default() };
+    let mut replies = peer.echo.expand(request).timeout(OK_TIME).open();
+    replies.next().await.map_err(told)?.ok_or("the stream ended")?;
+    drop(replies);
+    peer.serves().await?;
+    Ok(None)
+}
+
+async fn cancel_bidi(peer: Peer) -> Outcome {
+    let (mut sender, mut replies) = peer.echo.chat().timeout(OK_TIME).open();
+    exchange(&mut sender, &mut replies, "one").await?;
+    drop(replies);
+    same(true, sender.send(&text("two")).await.is_err(), "a cancelled call takes no message")?;
+    peer.serves().await?;
+    Ok(None)
+}
+
+async fn metadata_text(peer: Peer) -> Outcome {
+    peer.comes_back(&[
+        ("a", &[b"one", b"two", b"one"]),
+        ("comma", &[b"v,w", b"x"]),
+        ("symbols", &[b"!#$%&'()*+-./:;<=>?@[]^_`{|}~"]),
+    ])
+    .await
+}
+
+async fn metadata_binary(peer: Peer) -> Outcome {
+    let every: Vec<u8> = (0..=255).collect();
+    peer.comes_back(&[("b-bin", &[b"\x00\x01\xff>", b"second", &every]), ("one-bin", &[b"\x80"])]).await
+}
+
+async fn metadata_empty_values(peer: Peer) -> Outcome {
+    peer.comes_back(&[("none", &[b""]), ("none-bin", &[b""]), ("mixed-bin", &[b"", b"x", b""])]).await
+}
+
+async fn metadata_of_7_kib(peer: Peer) -> Outcome {
+    peer.comes_back(&[("long", &[&[b'v'; 2300]])]).await
+}
+
+async fn unknown_method(peer: Peer) -> Outcome {
+    static NO_SUCH: Method<SayRequest, SayReply> =
+        Method::new("/trirpc.test.v1.Echo/NoSuch", CallKind::Unary, false, Prost::codecs());
+    let call = UnaryCall::new(peer.channel, &NO_SUCH, SayRequest::default());
+    fails(Code::Unimplemented, call.timeout(OK_TIME).await)?;
+    Ok(None)
+}
+
+async fn unknown_service(peer: Peer) -> Outcome {
+    static NO_SUCH: Method<SayRequest, SayReply> =
+        Method::new("/no.such.Service/Method", CallKind::Unary, false, Prost::codecs());
+    let call = UnaryCall::new(peer.channel, &NO_SUCH, SayRequest::default());
+    fails(Code::Unimplemented, call.timeout(OK_TIME).await)?;
+    Ok(None)
+}
+
+async fn health_check(peer: Peer) -> Outcome {
+    for service in ["", SERVICE] {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        same(1, peer.health.check(request).timeout(OK_TIME).await.map_err(told)?.status, "status")?;
+    }
+    let request = HealthCheckRequest { service: "nobody".to_owned() };
+    fails(Code::NotFound, peer.health.check(request).timeout(OK_TIME).await)?;
+    Ok(None)
+}
+
+async fn health_watch(peer: Peer) -> Outcome {
+    let request = HealthCheckRequest { service: SERVICE.to_owned() };
+    let mut replies = peer.health.watch(request).timeout(OK_TIME).open();
+    same(1, replies.next().await.map_err(told)?.ok_or("the stream ended")?.status, "status")?;
+    Ok(None)
+}
+
+async fn calls_1000_at_100(peer: Peer) -> Outcome {
+    let workers = (0..100).map(|worker| {
+        let peer = peer.clone();
+        async move {
+            for call in 0..10 {
+                let sent = (worker * 10 + call).to_string();
+                let request = SayRequest { payload: vec![0; 128].into(), ..text(sent.clone()) };
+                let reply = peer.say(request).await.map_err(told)?;
+                same(format!("echo:{sent}"), reply.text, "text")?;
+            }
+            Ok::<_, String>(())
+        }
+    });
+    let workers: Vec<_> = workers.map(smol::spawn).collect();
+    for worker in workers {
+        worker.await?;
+    }
+    Ok(None)
+}

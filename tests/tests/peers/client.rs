@@ -1,0 +1,129 @@
+//! Our side of a case: the client under test, and how its outcome is judged.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use trirpc::proto::grpc::health::v1::health_client::HealthClient;
+use trirpc::proto::test_service::echo_client::EchoClient;
+use trirpc::proto::test_service::{FailRequest, MetaRequest, SayReply, SayRequest};
+use trirpc::{Channel, Code, Connect, Metadata, Status, Streaming};
+
+/// Why a case failed.
+pub(crate) type Failure = String;
+/// A remark on a case that passed, or why it did not.
+pub(crate) type Outcome = Result<Option<&'static str>, Failure>;
+
+/// A case that needs this long has failed.
+pub(crate) const OK_TIME: Duration = Duration::from_secs(20);
+
+/// A foreign server. All clones share one channel.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) server: &'static str,
+    pub(crate) channel: Channel,
+    pub(crate) echo: EchoClient,
+    pub(crate) health: HealthClient,
+}
+
+impl Peer {
+    pub(crate) async fn connect(addr: SocketAddr, server: &'static str) -> Result<Self, Status> {
+        let channel = Channel::connect(format!("http://{addr}")).await?;
+        let (echo, health) = (EchoClient::new(channel.clone()), HealthClient::new(channel.clone()));
+        Ok(Self { server, channel, echo, health })
+    }
+
+    pub(crate) async fn say(&self, request: SayRequest) -> Result<SayReply, Status> {
+        self.echo.say(request).timeout(OK_TIME).await
+    }
+
+    /// The connection still serves.
+    pub(crate) async fn serves(&self) -> Result<(), Failure> {
+        let reply = self.say(text("after")).await.map_err(told)?;
+        same("echo:after", reply.text.as_str(), "text")
+    }
+
+    /// A payload of `size` bytes comes back unchanged.
+    pub(crate) async fn payload(&self, size: usize) -> Outcome {
+        let payload: Vec<u8> = (0..size).map(|i| (i % 251 * 31) as u8).collect();
+        let request = SayRequest { payload: payload.clone().into(), ..SayRequest::default() };
+        let reply = self.say(request).await.map_err(told)?;
+        if reply.payload == payload { Ok(None) } else { Err(format!("a payload of {size} bytes came back changed")) }
+    }
+
+    pub(crate) async fn fail(&self, code: u32, message: &str) -> Result<SayReply, Status> {
+        let request = FailRequest { code, message: message.to_owned(), details: Vec::new() };
+        self.echo.fail(request).timeout(OK_TIME).await
+    }
+
+    /// Each value is seen by the handler, and returns in headers and trailers, in order.
+    pub(crate) async fn comes_back(&self, values: &[(&str, &[&[u8]])]) -> Outcome {
+        let mut call = self.echo.meta(MetaRequest::default()).timeout(OK_TIME);
+        for (name, values) in values {
+            for value in *values {
+                call = call.metadata(format!("x-echo-{name}"), value);
+            }
+        }
+        let (reply, headers, trailers) = call.full().await.map_err(told)?.into_parts();
+        let seen: BTreeMap<String, Vec<Vec<u8>>> = reply
+            .seen
+            .into_iter()
+            .map(|entry| {
+                let text = entry.values.into_iter().map(String::into_bytes);
+                (entry.key, text.chain(entry.bin_values.iter().map(|value| value.to_vec())).collect())
+            })
+            .collect();
+        let tonic = self.server == "tonic";
+        for (name, values) in values {
+            let want: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+            same(Some(&want), seen.get(&format!("x-echo-{name}")), "seen")?;
+            same(&want, &all_of(&headers, &format!("x-head-{name}"))?, "header")?;
+            let returned = if tonic { Vec::new() } else { want };
+            same(returned, all_of(&trailers, &format!("x-trail-{name}"))?, "trailer")?;
+        }
+        Ok(tonic.then_some("tonic's servers have no trailers for a unary success"))
+    }
+}
+
+fn all_of(metadata: &Metadata, key: &str) -> Result<Vec<Vec<u8>>, Failure> {
+    let values = metadata.get_all(key).map(|value| match key.ends_with("-bin") {
+        true => value.to_bytes().map(|bytes| bytes.to_vec()).map_err(|error| error.to_string()),
+        false => Ok(value.to_text().into_owned().into_bytes()),
+    });
+    values.collect()
+}
+
+/// A request with this text and nothing else.
+pub(crate) fn text(text: impl Into<String>) -> SayRequest {
+    SayRequest { text: text.into(), ..SayRequest::default() }
+}
+
+/// All replies, and how the stream ended.
+pub(crate) async fn all(mut replies: Streaming<SayReply>) -> (Vec<SayReply>, Result<(), Status>) {
+    let mut got = Vec::new();
+    loop {
+        match replies.next().await {
+            Ok(Some(reply)) => got.push(reply),
+            Ok(None) => return (got, Ok(())),
+            Err(status) => return (got, Err(status)),
+        }
+    }
+}
+
+pub(crate) fn told(status: Status) -> Failure {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+pub(crate) fn same<T: PartialEq + Debug>(want: T, got: T, what: &str) -> Result<(), Failure> {
+    if want == got { Ok(()) } else { Err(format!("{what}: want {want:?}, got {got:?}").chars().take(400).collect()) }
+}
+
+/// The status of a call that must fail with this code.
+pub(crate) fn fails<T: Debug>(code: Code, result: Result<T, Status>) -> Result<Status, Failure> {
+    match result {
+        Err(status) if status.code() == code => Ok(status),
+        Err(status) => Err(format!("want {code:?}, got {}", told(status))),
+        Ok(reply) => Err(format!("want {code:?}, got a reply {reply:?}").chars().take(200).collect()),
+    }
+}
