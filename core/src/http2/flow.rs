@@ -93,10 +93,11 @@ impl RecvWindow {
         self.window + self.credit
     }
 
-    /// A flow-controlled payload of `n` octets begins to arrive.
+    /// A flow-controlled payload of `n` octets begins to arrive. Nothing always fits, also into a window
+    /// that our SETTINGS made negative.
     pub(crate) fn receive(&mut self, n: u32) -> Result<(), Overrun> {
         let n = i64::from(n);
-        if n > self.window {
+        if n > self.window.max(0) {
             return Err(Overrun);
         }
         self.window -= n;
@@ -208,6 +209,17 @@ mod tests {
         assert_eq!(window.update(), None);
         window.release(1);
         assert_eq!(window.update(), Some(524_288));
+    }
+
+    /// `h2:F20`: empty DATA is exempt from windows, also from one that SETTINGS made negative.
+    #[test]
+    fn the_empty_end_of_a_stream_fits_into_a_negative_window() {
+        let mut window = RecvWindow::new(65_535);
+        window.receive(199).unwrap();
+        window.shift(100 - 65_535);
+        assert_eq!(window.window(), -99);
+        assert_eq!(window.receive(1), Err(Overrun));
+        window.receive(0).unwrap();
     }
 
     /// `h2:W3`: the payload is compared with what the peer may believe.

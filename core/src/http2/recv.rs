@@ -279,6 +279,10 @@ impl Http2 {
             self.arm(Timeout::Settings, self.config.settings_timeout);
             self.events.push_back(Incoming::Connected);
         }
+        let excess = self.active.saturating_sub(self.peer.max_concurrent_streams() as usize);
+        let withdrawn = self.sched.withdraw(excess, &mut self.streams);
+        self.active -= withdrawn;
+        self.uncommitted -= withdrawn;
         self.admit_pending();
         Ok(())
     }
@@ -295,6 +299,10 @@ impl Http2 {
         // A target that was lowered may make credit due that was not before.
         for key in due {
             self.note_update(key);
+            // A smaller window may not hold the message any more that its stream waits for.
+            if let Some(need) = self.streams.get(key).map(|stream| stream.need).filter(|&need| need > 0) {
+                self.need(key, need);
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 
 use crate::http2::store::{Store, StreamKey};
-use crate::http2::stream::{Queued, Stream};
+use crate::http2::stream::{Queued, Stream, StreamState};
 
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
@@ -42,6 +42,24 @@ impl Scheduler {
     /// The call that has waited longest for a stream.
     pub(crate) fn next_pending(&mut self, store: &mut Store) -> Option<StreamKey> {
         Self::pop(&mut self.pending, store)
+    }
+
+    /// Sends up to `excess` calls back to the front of `pending`, the youngest first: the peer takes fewer
+    /// streams than when they got a slot, and their heads are not written yet. Returns how many.
+    pub(crate) fn withdraw(&mut self, excess: usize, store: &mut Store) -> usize {
+        let mut withdrawn = 0;
+        for at in (0..self.ready.len()).rev() {
+            if withdrawn == excess {
+                break;
+            }
+            let Some(&key) = self.ready.get(at) else { continue };
+            let Some(stream) = store.get_mut(key).filter(|stream| stream.state == StreamState::Idle) else { continue };
+            stream.queued = Queued::Pending;
+            self.ready.remove(at);
+            self.pending.push_front(key);
+            withdrawn += 1;
+        }
+        withdrawn
     }
 
     /// The stream whose turn it is. `window_open` tells whether DATA can be sent at all.
