@@ -3,6 +3,8 @@
 pub mod alloc;
 pub mod clock;
 pub mod frames;
+pub mod generate;
+pub mod model;
 pub mod pair;
 pub mod pipe;
 pub mod random;

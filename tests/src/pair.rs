@@ -8,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use trirpc_core::buf::{RecvBuf, Transmit};
-use trirpc_core::{CallId, CallMut, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server};
+use trirpc_core::{
+    CallId, CallMut, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server, TransportError,
+};
 
 use crate::clock::Clock;
 use crate::pipe::{Chunks, Pipe};
@@ -31,7 +33,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A network whose splits, short writes, capacity and latency follow from `seed`.
+    /// A network whose splits, short writes, capacity and latency follow from `seed`; not so bad that a large message
+    /// would take long to test.
     pub fn random_network(seed: u64) -> Self {
         let random = &mut Random::new(seed);
         Self { seed, up: random_pipe(random), down: random_pipe(random), ..Self::default() }
@@ -60,7 +63,7 @@ impl Setup {
 fn random_pipe(random: &mut Random) -> Pipe {
     let chunks = match random.below(4) {
         0 => Chunks::Whole,
-        1 => Chunks::AtMost(1 + random.length(100)),
+        1 => Chunks::AtMost(20 + random.length(1000)),
         _ => Chunks::Random(Random::new(random.bits())),
     };
     let mut pipe = Pipe::new(chunks);
@@ -68,10 +71,10 @@ fn random_pipe(random: &mut Random) -> Pipe {
         pipe = pipe.with_latency(Duration::from_micros(random.bits() % 50_000));
     }
     if random.one_in(3) {
-        pipe = pipe.with_quota(1 + random.length(20_000));
+        pipe = pipe.with_quota(100 + random.length(20_000));
     }
     if random.one_in(3) {
-        pipe = pipe.with_capacity(1 + random.length(200_000));
+        pipe = pipe.with_capacity(1000 + random.length(200_000));
     }
     pipe
 }
@@ -144,6 +147,13 @@ impl Pair {
         client || server
     }
 
+    /// So many turns of each side, whether anything moves or not.
+    pub fn steps(&mut self, turns: usize) {
+        for _ in 0..turns {
+            self.step();
+        }
+    }
+
     /// Turns both sides until nothing moves and nothing is on its way. Time passes only for bytes that are.
     ///
     /// # Panics
@@ -183,6 +193,15 @@ impl Pair {
     pub fn pass(&mut self, time: Duration) {
         self.clock.advance(time);
         self.drive();
+    }
+
+    /// The transport breaks: what is on its way is lost, and both sides are told.
+    pub fn cut(&mut self) {
+        let now = self.now();
+        self.up = Pipe::default();
+        self.down = Pipe::default();
+        self.client.handle_transport_error(TransportError::Reset, now);
+        self.server.handle_transport_error(TransportError::Reset, now);
     }
 
     /// A view of one of the client's calls.
@@ -263,6 +282,8 @@ fn turn<R: Role>(
     }
     if conn.is_closed() && end.output.is_empty() {
         outbound.shut();
+        // What the peer still sends is read and thrown away, or its last words would be lost with it.
+        moved |= inbound.read(&mut [0; 16 * 1024], now) > 0;
     }
     moved
 }

@@ -42,6 +42,8 @@ impl Random {
 
     /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.bits() as u8).collect()
+        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| self.bits().to_le_bytes()).collect();
+        bytes.truncate(len);
+        bytes
     }
 }

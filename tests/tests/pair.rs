@@ -262,3 +262,48 @@ fn a_graceful_shutdown_finishes_what_is_under_way() {
         pair.assert_quiet();
     }
 }
+
+/// RFC 9113 §5.1.2: calls opened before SETTINGS arrived, and not yet written, obey the limit that they bring.
+#[test]
+fn unwritten_calls_wait_when_the_server_takes_fewer_streams() {
+    let mut setup = Setup::default();
+    setup.server.max_concurrent_streams = 1;
+    setup.client.transmit_target = 1;
+    let mut pair = setup.start();
+    let ids: Vec<_> = (0..5u8).map(|i| open_unary(&mut pair, &[i])).collect();
+    exchange(&mut pair);
+    for (i, id) in ids.into_iter().enumerate() {
+        assert_eq!(outcome(&mut pair, id).0, Some(vec![i as u8]));
+    }
+    pair.assert_quiet();
+}
+
+/// RFC 9113 §6.9.2: what was sent before SETTINGS arrived may leave a window negative. The end of the stream fits into
+/// it all the same, and a message that the smaller window cannot hold is still received.
+#[test]
+fn windows_that_shrink_under_a_message_do_not_stop_it() {
+    for (window, size) in [(100, 199), (16, 40_000), (5, 17_402)] {
+        let mut setup = Setup::default();
+        setup.server.initial_stream_window = window;
+        // One frame a turn, so that SETTINGS arrive behind the first.
+        setup.client.transmit_target = 1;
+        let mut pair = setup.start();
+        let now = pair.now();
+        let id = pair.client.open(&COLLECT, &CallOptions::default(), "proto", now).expect("a call");
+        pair.client_call(id).send_encoded(encoded(&vec![7; size]), now).expect("room");
+        pair.step_client();
+        pair.step_client();
+        pair.drive();
+        pair.client_call(id).finish(now).expect("an end");
+        pair.drive();
+        let accepted = pair.server.accept().expect("the call");
+        pair.server_call(accepted).expect(CallKind::ClientStreaming, now);
+        let Recv::Message(message) = pair.server_call(accepted).recv() else { panic!("no message of {size} bytes") };
+        assert_eq!(message.len(), size);
+        assert!(matches!(pair.server_call(accepted).recv(), Recv::End));
+        let none = Metadata::new();
+        pair.server_call(accepted).respond_encoded(encoded(b"done"), &none, &none, now).expect("an answer");
+        pair.drive();
+        assert_eq!(outcome(&mut pair, id), (Some(b"done".to_vec()), Status::OK));
+    }
+}
