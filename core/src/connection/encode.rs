@@ -46,7 +46,7 @@ fn encode_with(
     if let Some(size) = len.filter(|&len| len > limit) {
         return Err(EncodeError::TooLarge { size, limit });
     }
-    let mut buf = BytesMut::with_capacity(len.unwrap_or(UNKNOWN_LEN.min(limit)));
+    let mut buf = BytesMut::with_capacity(len.unwrap_or_else(|| UNKNOWN_LEN.min(limit)));
     fill(&mut EncodeBuf::new(&mut buf, len.unwrap_or(limit))).map_err(EncodeError::Codec)?;
     match len {
         Some(len) if len != buf.len() => Err(EncodeError::Codec(CodecError::new(alloc::format!(

@@ -159,7 +159,9 @@ impl CallMut<'_, Server> {
             Err(error) => Status::internal(format!("the response cannot be sent: {error}")),
         };
         let trailers = if status.is_ok() { trailers } else { &Metadata::new() };
-        sent.and(self.finish(&status, trailers, now))
+        // The call ends whether or not the message could be sent.
+        let finished = self.finish(&status, trailers, now);
+        sent.and(finished)
     }
 
     fn send_whole(&mut self, response: Encoded, head: &Metadata, now: Instant) -> Result<(), SendError> {

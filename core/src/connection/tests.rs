@@ -158,7 +158,7 @@ fn message(received: Recv) -> Vec<u8> {
 fn metadata(pairs: &[(&str, &str)]) -> Metadata {
     let mut metadata = Metadata::new();
     for (key, value) in pairs {
-        metadata.append(key, *value).unwrap();
+        metadata.append(key, value).unwrap();
     }
     metadata
 }
