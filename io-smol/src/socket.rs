@@ -1,7 +1,7 @@
 //! One connected socket, and the ways to get one.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -42,19 +42,25 @@ impl Socket {
 }
 
 async fn connect_tcp(host: &str, port: u16) -> io::Result<Socket> {
-    // An IP address is taken as it is; only names go to the resolver's thread.
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return connect_address((ip, port).into()).await;
+    }
     let addresses = match smol::net::resolve((host, port)).await {
         Ok(addresses) => addresses,
         Err(error) => return Err(with_context(&error, &format!("cannot resolve `{host}`"))),
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("`{host}` has no address"));
     for address in addresses {
-        match Async::<TcpStream>::connect(address).await {
-            Ok(stream) => return Socket::tcp(stream, address),
+        match connect_address(address).await {
+            Ok(socket) => return Ok(socket),
             Err(error) => last = with_context(&error, &address.to_string()),
         }
     }
     Err(last)
+}
+
+async fn connect_address(address: SocketAddr) -> io::Result<Socket> {
+    Socket::tcp(Async::<TcpStream>::connect(address).await?, address)
 }
 
 /// `error` with what was attempted in front.
@@ -126,5 +132,27 @@ impl AsyncWrite for Socket {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             other => Poll::Ready(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use smol::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// h2:Q13. The driver reads on after it has closed, so the end must be seen while the socket lives.
+    #[test]
+    fn closing_ends_the_write_side_and_leaves_the_socket_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut socket = smol::block_on(connect_address(address)).expect("connected");
+        let (mut peer, _) = listener.accept().expect("accepted");
+        smol::block_on(socket.close()).expect("closed");
+        assert_eq!(peer.read(&mut [0; 1]).expect("an end"), 0);
+        smol::block_on(socket.close()).expect("closed twice");
     }
 }
