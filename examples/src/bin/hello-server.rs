@@ -2,7 +2,7 @@
 
 use trirpc::{Context, Router, Sender, Server, Status};
 use trirpc_examples::hello::greeter_server::{Greeter, GreeterServer};
-use trirpc_examples::hello::{CountDownRequest, HelloReply, HelloRequest};
+use trirpc_examples::hello::{CountRequest, HelloReply, HelloRequest};
 
 struct Polite;
 
@@ -14,13 +14,8 @@ impl Greeter for Polite {
         Ok(HelloReply { text: format!("Hello, {}!", request.name) })
     }
 
-    async fn count_down(
-        &self,
-        _: &mut Context,
-        request: CountDownRequest,
-        tx: &mut Sender<HelloReply>,
-    ) -> Result<(), Status> {
-        for n in (1..=request.from).rev() {
+    async fn count(&self, _: &mut Context, request: CountRequest, tx: &mut Sender<HelloReply>) -> Result<(), Status> {
+        for n in 1..=request.to {
             tx.send(&HelloReply { text: n.to_string() }).await?; // waits when the client is slow
         }
         Ok(())
@@ -32,7 +27,6 @@ fn main() -> std::io::Result<()> {
     smol::block_on(async {
         let server = Server::builder(Router::new().add(GreeterServer::new(Polite))).bind(addr).await?;
         println!("listening on {}", server.local_addr());
-        server.serve().await?;
-        Ok(())
+        server.serve().await.map(drop)
     })
 }
