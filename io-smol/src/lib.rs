@@ -13,6 +13,7 @@ mod accept;
 mod address;
 mod connect;
 mod listener;
+mod race;
 mod serve;
 mod server;
 mod socket;

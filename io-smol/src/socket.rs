@@ -11,6 +11,8 @@ use async_io::Async;
 use smol::io::{AsyncRead, AsyncWrite};
 use trirpc_rpc::{Address, Transport};
 
+use crate::race::{HEAD_START, first_connected};
+
 /// A connected stream socket. Its `poll_close` shuts the write side only.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -29,7 +31,7 @@ impl Socket {
         Ok(Self::Tcp { stream, peer })
     }
 
-    /// Connects, trying each address that the name resolves to in the resolver's order.
+    /// Connects, trying the addresses that the name resolves to as RFC 8305 says.
     pub(crate) async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp { host, port } => connect_tcp(host, *port).await,
@@ -49,14 +51,10 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<Socket> {
         Ok(addresses) => addresses,
         Err(error) => return Err(with_context(&error, &format!("cannot resolve `{host}`"))),
     };
-    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("`{host}` has no address"));
-    for address in addresses {
-        match connect_address(address).await {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = with_context(&error, &address.to_string()),
-        }
-    }
-    Err(last)
+    let connected = first_connected(addresses, HEAD_START, |address| async move {
+        connect_address(address).await.map_err(|error| with_context(&error, &address.to_string()))
+    });
+    connected.await
 }
 
 async fn connect_address(address: SocketAddr) -> io::Result<Socket> {
