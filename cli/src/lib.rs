@@ -28,7 +28,7 @@ where
 {
     match args::parse(args) {
         Ok(Command::Demo { json }) => demo(if json { demo::Format::Json } else { demo::Format::Text }),
-        Ok(Command::Serve { addr, config }) => match smol::block_on(serve::serve(&addr, *config)) {
+        Ok(Command::Serve { addr, config }) => match smol::block_on(smol::spawn(serve::serve(addr, *config))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure(&error),
         },

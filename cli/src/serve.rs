@@ -15,7 +15,7 @@ use crate::signal::Signals;
 ///
 /// # Errors
 /// The address cannot be listened on, or the listener failed.
-pub(crate) async fn serve(addr: &str, config: Config) -> io::Result<()> {
+pub(crate) async fn serve(addr: String, config: Config) -> io::Result<()> {
     let mut signals = Signals::new()?;
     let health = HealthService::new();
     health.set(echo_server::SERVICE_NAME, ServingStatus::Serving);

@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -120,8 +120,12 @@ struct Serving {
 impl Serving {
     fn start(args: &[&str]) -> Self {
         let mut command = tri();
-        command.args(["serve", "--addr", "127.0.0.1:0"]).args(args).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("tri runs");
+        command.args(["serve", "--addr", "127.0.0.1:0"]).args(args);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("tri runs");
         let out: Box<dyn Read + Send> = Box::new(child.stdout.take().expect("piped"));
         let mut serving = Self { child, out: BufReader::new(out), uri: String::new() };
         let line = serving.line();
@@ -142,7 +146,7 @@ impl Serving {
 
     #[cfg(unix)]
     fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();
         assert!(sent.expect("kill runs").success());
     }
 }
@@ -238,4 +242,26 @@ fn a_second_signal_ends_the_server_at_once() {
         assert_eq!(status.code(), Code::Unavailable, "{status}");
     });
     assert_eq!(serving.child.wait().expect("an end").code(), Some(130));
+}
+
+/// The accept loop waits for descriptors: it neither ends nor spins, and goes on when there are some.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_runs_out_of_descriptors_serves_on_when_some_are_free_again() {
+    const LIMIT: usize = 24;
+    let mut command = Command::new("sh");
+    let serve = format!("ulimit -n {LIMIT}; exec {} serve --addr 127.0.0.1:0", env!("CARGO_BIN_EXE_tri"));
+    command.args(["-c", &serve]);
+    let serving = Serving::spawn(command);
+    let addr = serving.uri.strip_prefix("http://").expect("TCP");
+    let flood: Vec<_> = (0..2 * LIMIT).map(|_| TcpStream::connect(addr).expect("queued")).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", serving.child.id())).expect("it runs");
+    // utime and stime, in ticks of 10 ms: a loop that spins has used all of the time.
+    let ticks: u64 = stat.split(' ').skip(13).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
+    assert!(ticks < 15, "{ticks} ticks in 30");
+    drop(flood);
+    smol::block_on(async {
+        assert_eq!(say(&EchoClient::new(serving.connect().await), 0).await.expect("an answer"), "echo:hi");
+    });
 }
