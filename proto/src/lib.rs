@@ -1,6 +1,8 @@
 //! Protobuf for trirpc: the codec, rich errors, and the messages of well-known services.
 //!
 //! - [`Prost`] encodes and decodes every [`prost::Message`]; [`Raw`] passes bytes through.
+#![cfg_attr(feature = "gzip", doc = "- [`Gzip`] compresses messages.")]
+#![cfg_attr(not(feature = "gzip"), doc = "- `Gzip` (a feature) compresses messages.")]
 //! - [`StatusDetails`] packs messages into a status and reads them out (`grpc-status-details-bin`).
 //! - [`google::rpc`] and [`grpc::health::v1`] are the messages that go with them, and the methods of the
 //!   health service.
@@ -12,16 +14,20 @@
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;
-#[cfg(feature = "stubs")]
+#[cfg(feature = "std")]
 extern crate std;
 
 mod details;
+#[cfg(feature = "gzip")]
+mod gzip;
 #[cfg(feature = "stubs")]
 mod health;
 mod prost_codec;
 mod raw_codec;
 
 pub use details::StatusDetails;
+#[cfg(feature = "gzip")]
+pub use gzip::Gzip;
 #[cfg(feature = "stubs")]
 pub use health::HealthService;
 pub use prost_codec::Prost;

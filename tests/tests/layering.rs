@@ -42,7 +42,7 @@ const BUILD_TOOL: &str = "trirpc-build";
 const FOREIGN: &[(&str, &[&str])] = &[
     ("trirpc-core", &["bytes", "httparse"]),
     ("trirpc-rpc", &["bytes", "futures-core", "futures-io"]),
-    ("trirpc-proto", &["bytes", "prost", "prost-types", "miniz_oxide"]),
+    ("trirpc-proto", &["bytes", "prost", "prost-types", "miniz_oxide", "crc32fast"]),
 ];
 
 /// Licences under which a dependency may come; one of an `OR` is enough.

@@ -27,6 +27,8 @@ pub use trirpc_core::Config;
 pub use trirpc_core::call::{
     CallKind, CallOptions, Code, Codec, Metadata, MetadataError, Method, MethodSpec, Origin, Status,
 };
+#[cfg(feature = "gzip")]
+pub use trirpc_proto::Gzip;
 pub use trirpc_proto::{Prost, StatusDetails};
 pub use trirpc_rpc::{Channel, Context, Invoke, Response, Router, Sender, Service, Streaming};
 #[cfg(feature = "smol")]

@@ -1,5 +1,7 @@
 //! Compression of messages: the algorithm as a trait, and the names on the wire (gRPC "Compression").
 
+use core::fmt;
+
 use bytes::{Buf, BytesMut};
 
 use crate::error::CodecError;
@@ -15,12 +17,39 @@ pub trait Compression: Send + Sync {
     /// The algorithm failed.
     fn compress(&self, src: &mut dyn Buf, dst: &mut BytesMut) -> Result<(), CodecError>;
 
-    /// Appends `src`, inflated, to `dst`; at most `limit` bytes, however many `src` would give.
+    /// Appends the whole of `src`, inflated, to `dst`; at most `limit` bytes, however many `src` would give.
     ///
     /// # Errors
-    /// `src` is malformed, holds anything behind the compressed data, or inflates to more than `limit` bytes.
-    fn decompress(&self, src: &mut dyn Buf, dst: &mut BytesMut, limit: usize) -> Result<(), CodecError>;
+    /// What is in `dst` then is of no use.
+    fn decompress(&self, src: &mut dyn Buf, dst: &mut BytesMut, limit: usize) -> Result<(), DecompressError>;
 }
+
+/// Why a message could not be inflated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecompressError {
+    /// It inflates to more than the limit.
+    TooLarge,
+    /// It is damaged or cut short, or something that is not compressed data follows.
+    Malformed(CodecError),
+}
+
+impl From<CodecError> for DecompressError {
+    fn from(error: CodecError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl fmt::Display for DecompressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => f.write_str("the message inflates to more than the limit"),
+            Self::Malformed(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl core::error::Error for DecompressError {}
 
 /// Name of no compression.
 pub(crate) const IDENTITY: &str = "identity";
