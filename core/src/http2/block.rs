@@ -173,7 +173,13 @@ impl Http2 {
     fn request(&mut self, block: &Block, list: FieldList, too_large: bool) -> Checked<Option<Incoming>> {
         let id = block.id;
         if self.streams.len() >= self.config.max_concurrent_streams as usize {
-            return self.refuse(id, ErrorCode::REFUSED_STREAM).map(|()| None);
+            self.write_rst(id, ErrorCode::REFUSED_STREAM);
+            self.streams.remember(id, Closed::WeReset);
+            // Until the peer has acknowledged the limit it cannot know it.
+            if self.local.is_acknowledged() {
+                self.abuse.stream_fault(self.now)?;
+            }
+            return Ok(None);
         }
         if too_large {
             let head = ResponseHead { status: 431, headers: Headers::new() };

@@ -18,11 +18,16 @@ impl Http2 {
     /// under way are still served; after the answer it names the last stream it accepted (§6.8).
     pub(crate) fn shutdown(&mut self, now: Instant) {
         self.tick(now);
-        if self.terminal.is_some() || self.drain != Drain::No {
+        if self.terminal.is_some() || self.drain_deadline.is_some() {
             return;
         }
         self.drain_deadline = self.config.drain_timeout.map(|timeout| self.now + timeout);
         self.timers.clear(Timeout::Idle);
+        if self.drain != Drain::No {
+            // The peer has begun it; from now on there is a limit.
+            self.arm(Timeout::Drain, self.config.drain_timeout);
+            return;
+        }
         match self.side {
             Side::Client => self.drain_streams(),
             Side::Server => {

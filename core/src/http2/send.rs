@@ -116,7 +116,7 @@ impl Http2 {
     pub(crate) fn poll_transmit(&mut self, out: &mut Transmit, now: Instant) -> bool {
         self.tick(now);
         self.watch_writes(out);
-        let target = self.config.transmit_target;
+        let target = self.config.transmit_target.max(1);
         if self.terminal.is_none() {
             self.emit_control();
             while out.len() + self.arena.len() < target && self.turn() {}

@@ -186,6 +186,11 @@ impl LocalSettings {
         entries
     }
 
+    /// Does the peer know them?
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
     /// Window that a stream opened now starts with on the receiving side.
     pub(crate) fn stream_window(&self) -> u32 {
         if self.acknowledged { self.initial_window } else { DEFAULT_WINDOW }

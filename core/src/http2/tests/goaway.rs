@@ -393,3 +393,17 @@ fn output_that_was_taken_is_no_stall() {
     server.wait(Duration::from_secs(100));
     assert_eq!(server.events(), []);
 }
+
+/// A shutdown after the peer's GOAWAY has nothing more to say, but it does have a deadline.
+#[test]
+fn a_shutdown_after_the_peers_goaway_is_limited_in_time() {
+    let mut server = Bench::server();
+    server.request(1, true);
+    server.feed(&goaway_frame(0, ErrorCode::NO_ERROR));
+    server.wait(Duration::from_secs(1000));
+    assert_eq!(server.events(), []);
+    server.engine.shutdown(server.now);
+    assert_eq!(server.sent(), []);
+    server.wait(Duration::from_secs(30));
+    assert_eq!(server.events(), [Incoming::Closed(ConnectionError::Timeout(Timeout::Drain))]);
+}

@@ -374,3 +374,22 @@ fn copy_below() {
     assert_eq!(chunks.len(), 2);
     assert_eq!(chunks[1].as_ptr(), large.as_ptr());
 }
+
+/// `h2:T6`: before the peer has acknowledged the limit of streams, going beyond it is no fault.
+#[test]
+fn streams_refused_before_the_acknowledgement_are_no_fault() {
+    let config = Config { max_concurrent_streams: 1, max_stream_faults: 1, ..Config::default() };
+    let mut server = Bench::fresh(Side::Server, config);
+    server.feed(&[frame::PREFACE, &settings_frame(&[])[..]].concat());
+    server.request(1, true);
+    for n in 1..5 {
+        let octets = server.headers(2 * n + 1, REQUEST, true);
+        assert_eq!(server.feed(&octets), []);
+    }
+    server.feed(&SETTINGS_ACK);
+    let octets = server.headers(11, REQUEST, true);
+    assert_eq!(server.feed(&octets), []);
+    let octets = server.headers(13, REQUEST, true);
+    let events = server.feed(&octets);
+    assert!(matches!(events[..], [Incoming::Closed(ConnectionError::Misbehaved(_))]));
+}

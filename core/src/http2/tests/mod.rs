@@ -4,6 +4,7 @@ mod flow;
 mod goaway;
 mod headers;
 mod limits;
+mod random;
 mod reservations;
 mod settings;
 mod streams;
