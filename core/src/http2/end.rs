@@ -8,7 +8,6 @@ use crate::http2::Side;
 use crate::http2::connection::{Drain, Http2};
 use crate::http2::frame::MAX_WINDOW;
 use crate::http2::ping::{self, Probe};
-use crate::http2::recv::Parser;
 use crate::time::Instant;
 
 impl Http2 {
@@ -168,7 +167,6 @@ impl Http2 {
             self.terminal = Some(error);
             self.timers.clear_all();
             self.stalls.clear();
-            self.parser = Parser::new(self.side);
         }
     }
 

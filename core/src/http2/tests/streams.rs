@@ -261,19 +261,37 @@ fn frames_after_end_stream_end_the_connection() {
 /// HPACK stays in step (`h2:P5`).
 #[test]
 fn late_frames_of_a_peer_that_reset_are_refused_once() {
-    let mut server = Bench::server();
-    let key = server.request(1, false);
-    assert!(matches!(
-        server.feed(&rst_frame(1, ErrorCode::CANCEL))[..],
-        [Incoming::Reset { call: 1, by_peer: true, code: ErrorCode::CANCEL, .. }]
-    ));
-    server.engine.release(key);
-    let late = server.headers(1, &[("x-late", "into-the-table")], true);
-    assert_eq!(server.feed(&[late, data_frame(1, b"x", true)].concat()), []);
-    let frames = server.sent();
-    assert_eq!(kinds(&frames), [(Kind::RST_STREAM, 1)]);
-    assert_eq!(frames[0].code(), ErrorCode::STREAM_CLOSED);
-    server.request(3, true);
+    for trailers in [true, false] {
+        let mut server = Bench::server();
+        let key = server.request(1, false);
+        assert!(matches!(
+            server.feed(&rst_frame(1, ErrorCode::CANCEL))[..],
+            [Incoming::Reset { call: 1, by_peer: true, code: ErrorCode::CANCEL, .. }]
+        ));
+        server.engine.release(key);
+        let late = |server: &mut Bench| match trailers {
+            true => server.headers(1, &[("x-late", "into-the-table")], true),
+            false => data_frame(1, b"x", true),
+        };
+        let octets = [late(&mut server), late(&mut server)].concat();
+        assert_eq!(server.feed(&octets), []);
+        let frames = server.sent();
+        assert_eq!(kinds(&frames), [(Kind::RST_STREAM, 1)]);
+        assert_eq!(frames[0].code(), ErrorCode::STREAM_CLOSED);
+        server.request(3, true);
+    }
+}
+
+/// What happened to a stream is not told to an owner that has let go of it in the meantime.
+#[test]
+fn a_released_stream_says_nothing_more() {
+    let mut client = Bench::client();
+    client.opened(1);
+    let second = client.opened(2);
+    client.input.extend(&goaway_frame(0, ErrorCode::NO_ERROR));
+    assert!(matches!(client.engine.next(&mut client.input, client.now), Some(Incoming::Reset { call: 1, .. })));
+    client.engine.release(second);
+    assert!(matches!(client.events()[..], [Incoming::GoAway, Incoming::Closed(_)]));
 }
 
 /// Checklist §2.2 "Closed(OurRst)", `h2:B87`: what was under way when we reset a stream is dropped, with
