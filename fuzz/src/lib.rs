@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod envelope;
+mod frame;
 mod hpack;
 mod input;
 pub mod oracle;
 
 pub use envelope::envelope;
+pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
 
 /// The name of a binary and of its corpus, and the function.
@@ -17,4 +19,4 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
 pub const TARGETS: &[Target] =
-    &[("envelope", envelope), ("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
+    &[("envelope", envelope), ("frame", frame), ("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
