@@ -10,6 +10,3 @@ tests/peers/install.sh >/dev/null 2>&1 &
 trap 'wait' EXIT
 
 cargo test --locked --workspace "$@"
-if [ -e fuzz/Cargo.toml ]; then
-  cargo test --locked --manifest-path fuzz/Cargo.toml "$@"
-fi
