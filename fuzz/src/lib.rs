@@ -4,12 +4,15 @@
 //! folder in `corpus`. `run.sh` fuzzes; `tests/tests/fuzz_corpus.rs` replays every corpus on stable.
 #![forbid(unsafe_code)]
 
+mod connection;
 mod envelope;
 mod frame;
 mod hpack;
 mod input;
 pub mod oracle;
+pub mod trace;
 
+pub use connection::{client_bytes, server_bytes};
 pub use envelope::envelope;
 pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
@@ -18,5 +21,11 @@ pub use hpack::{hpack_decode, hpack_roundtrip};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] =
-    &[("envelope", envelope), ("frame", frame), ("hpack_decode", hpack_decode), ("hpack_roundtrip", hpack_roundtrip)];
+pub const TARGETS: &[Target] = &[
+    ("client_bytes", client_bytes),
+    ("envelope", envelope),
+    ("frame", frame),
+    ("hpack_decode", hpack_decode),
+    ("hpack_roundtrip", hpack_roundtrip),
+    ("server_bytes", server_bytes),
+];

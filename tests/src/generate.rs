@@ -171,6 +171,7 @@ pub fn client_bytes(seed: u64) -> Vec<u8> {
     let mut fields = vec![
         (":method", "POST"),
         (":scheme", "http"),
+        (":authority", "localhost"),
         (":path", *random.pick(&["/t.Echo/Say", "/t.Echo/Chat", "/", ""])),
         ("content-type", *random.pick(&["application/grpc", "application/grpc+proto", "text/plain"])),
         ("te", "trailers"),

@@ -9,4 +9,5 @@ pub mod pair;
 pub mod pipe;
 pub mod random;
 pub mod sources;
-pub mod trace;
+
+pub use trirpc_fuzz::trace;

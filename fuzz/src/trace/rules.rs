@@ -13,6 +13,8 @@ const HOP_BY_HOP: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "
 pub(super) struct Rules {
     half: [Half; 2],
     streams: BTreeMap<u32, Stream>,
+    /// Credit that a server gave to streams before their HEADERS: a fault of its own that the client may use.
+    early: BTreeMap<u32, i64>,
 }
 
 /// One sender's side of the connection.
@@ -60,7 +62,7 @@ impl Rules {
             pings: VecDeque::new(),
             last_go_away: None,
         };
-        Self { half: [half(), half()], streams: BTreeMap::new() }
+        Self { half: [half(), half()], streams: BTreeMap::new(), early: BTreeMap::new() }
     }
 
     pub(super) fn limits(&self, side: Side) -> Limits {
@@ -140,7 +142,10 @@ impl Rules {
             _ if stream == 0 => &mut self.half[from.peer() as usize].credit,
             Some(stream) if stream.reset[from as usize] => return fault("WINDOW_UPDATE after RST_STREAM".into()),
             Some(stream) => &mut stream.credit[from.peer() as usize],
-            None => return fault("WINDOW_UPDATE on an idle stream".into()),
+            None => {
+                *self.early.entry(stream).or_default() += i64::from(increment);
+                return fault("WINDOW_UPDATE on an idle stream".into());
+            }
         };
         *credit += i64::from(increment);
         if increment == 0 || *credit > MAX_WINDOW {
@@ -203,7 +208,8 @@ impl Rules {
         if open >= limits[Side::Client as usize].max_streams as usize {
             fault(format!("more than {open} streams at once"));
         }
-        let credit = limits.map(|limits| i64::from(limits.initial_window));
+        let mut credit = limits.map(|limits| i64::from(limits.initial_window));
+        credit[Side::Client as usize] += self.early.remove(&id).unwrap_or(0);
         self.streams.insert(id, Stream { credit, ..Stream::default() });
     }
 

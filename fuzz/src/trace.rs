@@ -1,6 +1,6 @@
 //! A second opinion on every byte that a connection sends.
 //!
-//! An HTTP/2 decoder that shares nothing with the core (its HPACK is `loona-hpack`): it turns both directions of a
+//! An HTTP/2 decoder that shares nothing with the core (its HPACK is an [`oracle`](crate::oracle)'s): it turns both directions of a
 //! connection into frames that people can read, and judges each against RFC 9113 and against what the other side has
 //! allowed. It sees bytes when they are *sent*, so it holds a sender only to settings that the sender itself has
 //! acknowledged, and grants credit as soon as it was given.

@@ -1,11 +1,9 @@
 //! Bytes to frames (RFC 9113 §4, §6), with header blocks put together and decoded.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use loona_hpack::Decoder;
 
 use super::Side;
+use crate::oracle::{self, Opinion, Oracle};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const END_STREAM: u8 = 0x1;
@@ -278,39 +276,37 @@ fn unpad(payload: &[u8], padded: u8, skip: usize) -> Option<&[u8]> {
 
 /// The independent HPACK decoder (RFC 7541), and what it does not check itself.
 struct Hpack {
-    decoder: Decoder<'static>,
+    oracle: Box<dyn Oracle>,
     /// Table size that the encoder has last announced.
     announced: u32,
-    /// The decoder panicked, which is a fault of its own and no opinion.
+    /// The oracle has lost its way, which is no opinion.
     blind: bool,
 }
 
 impl Hpack {
     fn new() -> Self {
-        Self { decoder: Decoder::new(), announced: 4096, blind: false }
+        Self { oracle: oracle::all().swap_remove(0), announced: 4096, blind: false }
     }
 
     fn decode(&mut self, block: &[u8], allowed: u32, faults: &mut Vec<String>) -> Option<Vec<(String, String)>> {
         let updates = size_updates(block);
-        if self.announced > allowed && updates.is_empty() {
-            faults.push(format!("a table of {} is allowed, {} is in use", allowed, self.announced));
+        if (self.announced > allowed && updates.is_empty()) || updates.iter().any(|&size| size > allowed) {
+            faults.push(format!("a table of {allowed} is allowed, {} is in use, updates {updates:?}", self.announced));
         }
         self.announced = updates.last().copied().unwrap_or(self.announced);
         if self.blind {
             return None;
         }
-        let decoder = &mut self.decoder;
-        decoder.set_max_allowed_table_size(allowed as usize);
-        match catch_unwind(AssertUnwindSafe(|| decoder.decode(block))) {
-            Ok(Ok(fields)) => {
+        match self.oracle.decode(block) {
+            Opinion::Fields(fields) => {
                 let text = |bytes: Vec<u8>| bytes.escape_ascii().to_string();
                 Some(fields.into_iter().map(|(name, value)| (text(name), text(value))).collect())
             }
-            Ok(Err(error)) => {
-                faults.push(format!("header block does not decode: {error}: {block:02x?}"));
+            Opinion::Broken => {
+                faults.push(format!("header block does not decode: {block:02x?}"));
                 None
             }
-            Err(_) => {
+            Opinion::None => {
                 self.blind = true;
                 None
             }
