@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use crate::call::Encodings;
+
 /// One text value of a [`Config`] field.
 trait Setting: Sized {
     /// What the error message says the field accepts.
@@ -87,7 +89,10 @@ impl Setting for Option<Duration> {
 }
 
 macro_rules! config {
-    ($($(#[$doc:meta])* $field:ident / $text:literal: $kind:ty = $default:expr;)*) => {
+    (
+        text { $($(#[$doc:meta])* $field:ident / $text:literal: $kind:ty = $default:expr;)* }
+        code { $($(#[$code_doc:meta])* $code:ident: $code_kind:ty;)* }
+    ) => {
         /// Limits, windows and timers of a connection.
         ///
         /// Each field protects one resource; its documentation names the unit and what happens at the
@@ -97,11 +102,12 @@ macro_rules! config {
         #[non_exhaustive]
         pub struct Config {
             $($(#[$doc])* pub $field: $kind,)*
+            $($(#[$code_doc])* pub $code: $code_kind,)*
         }
 
         impl Default for Config {
             fn default() -> Self {
-                Self { $($field: $default,)* }
+                Self { $($field: $default,)* $($code: <$code_kind>::default(),)* }
             }
         }
 
@@ -129,7 +135,8 @@ macro_rules! config {
                 }
             }
 
-            /// Every field as a text pair; feeding them to [`set`](Self::set) gives the same configuration.
+            /// Every field that has a text form; feeding the pairs to [`set`](Self::set) gives the same
+            /// configuration. What needs code to go with it, such as a compression, has none.
             pub fn pairs(&self) -> Vec<(&'static str, String)> {
                 alloc::vec![$(($text, self.$field.write()),)*]
             }
@@ -140,84 +147,94 @@ macro_rules! config {
 }
 
 config! {
-    /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS). Default 256.
-    max_concurrent_streams / "max-concurrent-streams": u32 = 256;
-    /// Receive window of each stream, in bytes; at most 2^31−1. Default 64 KiB.
-    initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
-    /// Receive window of the connection, in bytes; at most 2^31−1. Default 1 MiB.
-    initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;
-    /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1. Default 16 KiB.
-    max_frame_size / "max-frame-size": u32 = 16 * 1024;
-    /// Largest header list we accept, in bytes of RFC 9113 §10.5.1. Default 32 KiB.
-    max_header_list / "max-header-list": u32 = 32 * 1024;
-    /// Largest header list we send, in bytes of the same count. Default 8 KiB.
-    max_send_header_list / "max-send-header-list": u32 = 8 * 1024;
-    /// Most fields in one header list we accept. Default 128.
-    max_headers / "max-headers": usize = 128;
-    /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Default 4 KiB.
-    header_table / "header-table": u32 = 4096;
-    /// Largest message we accept, in bytes; a larger one ends the call with `ResourceExhausted`
-    /// before it is buffered. Default 4 MiB.
-    max_recv_message / "max-recv-message": usize = 4 * 1024 * 1024;
-    /// Largest message we send, in bytes. Default unlimited.
-    max_send_message / "max-send-message": usize = usize::MAX;
-    /// Bytes by which the windows of streams with large messages may grow, all streams together.
-    /// Default 16 MiB.
-    max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
-    /// Output prepared ahead of the transport, in bytes; also the size of an output chunk. Default 64 KiB.
-    transmit_target / "transmit-target": usize = 64 * 1024;
-    /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark.
-    /// Default 64 KiB.
-    send_buffer / "send-buffer": usize = 64 * 1024;
-    /// Payloads below this size are copied next to their frame header, larger ones are chained.
-    /// Default 1 KiB.
-    copy_below / "copy-below": usize = 1024;
-    /// Messages below this size are never compressed. Default 1 KiB.
-    compress_min / "compress-min": usize = 1024;
-    /// Bytes kept for reuse in a buffer pool. Default 8 MiB.
-    pool_bytes / "pool-bytes": usize = 8 * 1024 * 1024;
-    /// Calls that may wait for a stream. Default 1000.
-    max_pending / "max-pending": usize = 1000;
-    /// Unsent control frames we owe (acknowledgements, resets, window updates) before input pauses;
-    /// ten times as many end the connection. Default 1000.
-    max_control_queue / "max-control-queue": usize = 1000;
-    /// Entries accepted in one SETTINGS frame. Default 100.
-    max_settings_entries / "max-settings-entries": usize = 100;
-    /// CONTINUATION frames accepted in one header block. Default 8.
-    max_continuations / "max-continuations": usize = 8;
-    /// Closed streams that are remembered to tell late frames from faults. Default 512.
-    max_closed_streams / "max-closed-streams": usize = 512;
-    /// Burst of protocol faults that are answered by resetting one stream, refilled at a thirtieth of
-    /// it a second; beyond it the connection ends with ENHANCE_YOUR_CALM. Default 1000.
-    max_stream_faults / "max-stream-faults": u32 = 1000;
-    /// Burst of control frames without useful work, refilled at a twentieth of it a second and by
-    /// useful frames. Default 10,000.
-    max_control_frames / "max-control-frames": u32 = 10_000;
-    /// Burst of resets by the peer, refilled at a tenth of it a second. Default 2000.
-    max_peer_resets / "max-peer-resets": u32 = 2000;
-    /// Burst of empty DATA frames without END_STREAM, refilled by useful frames. Default 100.
-    max_empty_data / "max-empty-data": u32 = 100;
-    /// Time for the peer's preface and first SETTINGS. Default 10 s.
-    handshake_timeout / "handshake-timeout": Option<Duration> = Some(Duration::from_secs(10));
-    /// Time for the acknowledgement of our SETTINGS. Default 10 s.
-    settings_timeout / "settings-timeout": Option<Duration> = Some(Duration::from_secs(10));
-    /// Time from the first byte of a header block to its last. Default 10 s.
-    header_block_timeout / "header-block-timeout": Option<Duration> = Some(Duration::from_secs(10));
-    /// Time a stream with unsent data may wait for the peer's window. Default 60 s.
-    send_stall_timeout / "send-stall-timeout": Option<Duration> = Some(Duration::from_secs(60));
-    /// Time pending output may wait for the transport. Default 30 s.
-    write_stall_timeout / "write-stall-timeout": Option<Duration> = Some(Duration::from_secs(30));
-    /// Silence after which a PING probes the peer while calls are open. Default off.
-    keepalive_interval / "keepalive-interval": Option<Duration> = None;
-    /// Time for the answer to a keepalive PING. Default 20 s.
-    keepalive_timeout / "keepalive-timeout": Option<Duration> = Some(Duration::from_secs(20));
-    /// Time without calls after which the connection shuts down. Default off.
-    idle_timeout / "idle-timeout": Option<Duration> = None;
-    /// Time a graceful shutdown may take before the rest is aborted. Default 30 s.
-    drain_timeout / "drain-timeout": Option<Duration> = Some(Duration::from_secs(30));
-    /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed
-    /// response (dubbo-java sends them raw). Default on.
-    lenient_grpc_message / "lenient-grpc-message": bool = true;
+    text {
+        /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS). Default 256.
+        max_concurrent_streams / "max-concurrent-streams": u32 = 256;
+        /// Receive window of each stream, in bytes; at most 2^31−1. Default 64 KiB.
+        initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
+        /// Receive window of the connection, in bytes; at most 2^31−1. Default 1 MiB.
+        initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;
+        /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1. Default 16 KiB.
+        max_frame_size / "max-frame-size": u32 = 16 * 1024;
+        /// Largest header list we accept, in bytes of RFC 9113 §10.5.1. Default 32 KiB.
+        max_header_list / "max-header-list": u32 = 32 * 1024;
+        /// Largest header list we send, in bytes of the same count. Default 8 KiB.
+        max_send_header_list / "max-send-header-list": u32 = 8 * 1024;
+        /// Most fields in one header list we accept. Default 128.
+        max_headers / "max-headers": usize = 128;
+        /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Default 4 KiB.
+        header_table / "header-table": u32 = 4096;
+        /// Largest message we accept, in bytes; a larger one ends the call with `ResourceExhausted`
+        /// before it is buffered. Default 4 MiB.
+        max_recv_message / "max-recv-message": usize = 4 * 1024 * 1024;
+        /// Largest message we send, in bytes. Default unlimited.
+        max_send_message / "max-send-message": usize = usize::MAX;
+        /// Bytes by which the windows of streams with large messages may grow, all streams together.
+        /// Default 16 MiB.
+        max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
+        /// Output prepared ahead of the transport, in bytes; also the size of an output chunk. Default 64 KiB.
+        transmit_target / "transmit-target": usize = 64 * 1024;
+        /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark.
+        /// Default 64 KiB.
+        send_buffer / "send-buffer": usize = 64 * 1024;
+        /// Payloads below this size are copied next to their frame header, larger ones are chained.
+        /// Default 1 KiB.
+        copy_below / "copy-below": usize = 1024;
+        /// Messages below this size are never compressed. Default 1 KiB.
+        compress_min / "compress-min": usize = 1024;
+        /// Bytes kept for reuse in a buffer pool. Default 8 MiB.
+        pool_bytes / "pool-bytes": usize = 8 * 1024 * 1024;
+        /// Calls that may wait for a stream. Default 1000.
+        max_pending / "max-pending": usize = 1000;
+        /// Unsent control frames we owe (acknowledgements, resets, window updates) before input pauses;
+        /// ten times as many end the connection. Default 1000.
+        max_control_queue / "max-control-queue": usize = 1000;
+        /// Entries accepted in one SETTINGS frame. Default 100.
+        max_settings_entries / "max-settings-entries": usize = 100;
+        /// CONTINUATION frames accepted in one header block. Default 8.
+        max_continuations / "max-continuations": usize = 8;
+        /// Closed streams that are remembered to tell late frames from faults. Default 512.
+        max_closed_streams / "max-closed-streams": usize = 512;
+        /// Burst of protocol faults that are answered by resetting one stream, refilled at a thirtieth of
+        /// it a second; beyond it the connection ends with ENHANCE_YOUR_CALM. Default 1000.
+        max_stream_faults / "max-stream-faults": u32 = 1000;
+        /// Burst of control frames without useful work, refilled at a twentieth of it a second and by
+        /// useful frames. Default 10,000.
+        max_control_frames / "max-control-frames": u32 = 10_000;
+        /// Burst of resets by the peer, refilled at a tenth of it a second. Default 2000.
+        max_peer_resets / "max-peer-resets": u32 = 2000;
+        /// Burst of empty DATA frames without END_STREAM, refilled by useful frames. Default 100.
+        max_empty_data / "max-empty-data": u32 = 100;
+        /// Time for the peer's preface and first SETTINGS. Default 10 s.
+        handshake_timeout / "handshake-timeout": Option<Duration> = Some(Duration::from_secs(10));
+        /// Time for the acknowledgement of our SETTINGS. Default 10 s.
+        settings_timeout / "settings-timeout": Option<Duration> = Some(Duration::from_secs(10));
+        /// Time from the first byte of a header block to its last. Default 10 s.
+        header_block_timeout / "header-block-timeout": Option<Duration> = Some(Duration::from_secs(10));
+        /// Time a stream with unsent data may wait for the peer's window. Default 60 s.
+        send_stall_timeout / "send-stall-timeout": Option<Duration> = Some(Duration::from_secs(60));
+        /// Time pending output may wait for the transport. Default 30 s.
+        write_stall_timeout / "write-stall-timeout": Option<Duration> = Some(Duration::from_secs(30));
+        /// Silence after which a PING probes the peer while calls are open. Default off.
+        keepalive_interval / "keepalive-interval": Option<Duration> = None;
+        /// Time for the answer to a keepalive PING. Default 20 s.
+        keepalive_timeout / "keepalive-timeout": Option<Duration> = Some(Duration::from_secs(20));
+        /// Time without calls after which the connection shuts down. Default off.
+        idle_timeout / "idle-timeout": Option<Duration> = None;
+        /// Time a graceful shutdown may take before the rest is aborted. Default 30 s.
+        drain_timeout / "drain-timeout": Option<Duration> = Some(Duration::from_secs(30));
+        /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed
+        /// response (dubbo-java sends them raw). Default on.
+        lenient_grpc_message / "lenient-grpc-message": bool = true;
+    }
+    code {
+        /// Names of the compressions that this side can undo, the preferred first: a client offers them. Whoever
+        /// pulls messages undoes them. Default none.
+        accept_compressions: Encodings;
+        /// Server: names of the compressions that it uses for clients that accept them, besides the request's
+        /// own. Whoever sends messages compresses them. Default none.
+        send_compressions: Encodings;
+    }
 }
 
 impl Config {

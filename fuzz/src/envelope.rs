@@ -1,7 +1,7 @@
 use bytes::{Buf, Bytes};
 use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::{
-    Accept, CallKind, CallLimits, CallOptions, ClientCall, Code, MethodSpec, Recv, ServerCall, Status,
+    Accept, CallKind, CallLimits, CallOptions, ClientCall, Code, Encodings, MethodSpec, Recv, ServerCall, Status,
 };
 use trirpc_core::http::{HeaderName, Headers, Method, RequestHead, ResponseHead};
 use trirpc_core::{Config, Instant};
@@ -25,7 +25,7 @@ pub fn envelope(data: &[u8]) {
 
     let mut limits = CallLimits::from(&Config::default());
     limits.max_recv_message = limit;
-    limits.compressions = &["gzip"];
+    limits.accept_compressions = Encodings::from_static(&["gzip"]);
     let mut headers = Headers::new();
     headers.push(HeaderName::CONTENT_TYPE, "application/grpc");
     if announced {

@@ -18,24 +18,29 @@ pub struct MessageBuf {
     /// The chunks behind `first`; none is empty.
     rest: VecDeque<Bytes>,
     len: usize,
-    compressed: bool,
+    encoding: Option<&'static str>,
 }
 
 impl MessageBuf {
-    /// An empty message that is yet to be received.
-    pub(crate) const fn new(compressed: bool) -> Self {
-        Self { first: Bytes::new(), rest: VecDeque::new(), len: 0, compressed }
+    /// An empty message that is yet to be received, with the name of its compression.
+    pub(crate) const fn new(encoding: Option<&'static str>) -> Self {
+        Self { first: Bytes::new(), rest: VecDeque::new(), len: 0, encoding }
     }
 
     /// A message that lies in one piece and is not compressed.
     pub const fn from_bytes(bytes: Bytes) -> Self {
         let len = bytes.len();
-        Self { first: bytes, rest: VecDeque::new(), len, compressed: false }
+        Self { first: bytes, rest: VecDeque::new(), len, encoding: None }
     }
 
     /// Whether the peer compressed it. Whoever pulled the message inflates it, outside any lock.
     pub const fn is_compressed(&self) -> bool {
-        self.compressed
+        self.encoding.is_some()
+    }
+
+    /// Name of the compression that has to be undone, if the peer compressed it.
+    pub const fn encoding(&self) -> Option<&'static str> {
+        self.encoding
     }
 
     /// Bytes not read yet.
@@ -123,7 +128,7 @@ impl From<Bytes> for MessageBuf {
 /// A message in several pieces, as it may arrive: what a codec has to be tested with.
 impl FromIterator<Bytes> for MessageBuf {
     fn from_iter<I: IntoIterator<Item = Bytes>>(chunks: I) -> Self {
-        let mut message = Self::new(false);
+        let mut message = Self::new(None);
         chunks.into_iter().for_each(|chunk| message.push(chunk));
         message
     }
@@ -131,7 +136,7 @@ impl FromIterator<Bytes> for MessageBuf {
 
 impl fmt::Debug for MessageBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageBuf").field("len", &self.len).field("compressed", &self.compressed).finish()
+        f.debug_struct("MessageBuf").field("len", &self.len).field("encoding", &self.encoding).finish()
     }
 }
 

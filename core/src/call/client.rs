@@ -8,7 +8,7 @@ use core::mem;
 use bytes::Bytes;
 
 use super::Recv;
-use super::compress::{self, Announced};
+use super::compress::{self, Announced, Encodings};
 use super::envelope::{Decoder, PREFIX, peer_fault};
 use super::metadata::Metadata;
 use super::method::{CallKind, MethodSpec};
@@ -43,7 +43,7 @@ pub struct ClientCall {
     path: Bytes,
     codec: &'static str,
     compression: Option<&'static str>,
-    compressions: &'static [&'static str],
+    accept_compressions: Encodings,
     request: Metadata,
     deadline: Option<Instant>,
     send: SendSide,
@@ -97,7 +97,7 @@ impl ClientCall {
             path: method.path_bytes().clone(),
             codec,
             compression,
-            compressions: limits.compressions,
+            accept_compressions: options.accept_compressions.clone().unwrap_or(limits.accept_compressions),
             request: options.metadata.clone(),
             deadline,
             send: SendSide::new(spec.body, single, limits.max_send_message, compression.is_some()),
@@ -117,8 +117,8 @@ impl ClientCall {
         if let Some(name) = self.compression {
             headers.push(self.spec.encoding.clone(), name);
         }
-        if !self.compressions.is_empty() {
-            headers.push(self.spec.accept_encoding.clone(), self.compressions.join(","));
+        if !self.accept_compressions.is_empty() {
+            headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());
         }
         headers.push(HeaderName::USER_AGENT, USER_AGENT);
         headers.extend(self.request.as_headers().iter().cloned());
@@ -184,9 +184,9 @@ impl ClientCall {
             }
         }
         let encoding = head.headers.get(self.spec.encoding).map(|value| &**value);
-        match compress::announced(encoding, self.compressions) {
+        match compress::announced(encoding, self.accept_compressions.names()) {
             Announced::Identity => {}
-            Announced::Known(_) => self.decoder.allow_compressed(),
+            Announced::Known(name) => self.decoder.allow_compressed(name),
             Announced::Unknown => {
                 let name = encoding.unwrap_or_default().escape_ascii();
                 let status = peer_fault(format!("response in the encoding `{name}`, which was not offered"));

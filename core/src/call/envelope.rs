@@ -38,14 +38,13 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(crate) fn new(max_message: usize) -> Self {
-        let scan =
-            Scan { max_message, compression: false, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
+        let scan = Scan { max_message, encoding: None, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
         Self { scan, front: Front::default(), backlog: Backlog::default(), buffered: 0 }
     }
 
-    /// From here on, messages may be compressed: the peer announced an encoding that we know.
-    pub(crate) const fn allow_compressed(&mut self) {
-        self.scan.compression = true;
+    /// From here on, messages may be compressed: the peer announced this encoding, which we know.
+    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
+        self.scan.encoding = Some(encoding);
     }
 
     /// Takes the next octets of the body.
@@ -61,7 +60,7 @@ impl Decoder {
         data.truncate(accepted);
         self.buffered += data.len();
         if !self.front.is_complete() {
-            self.front.fill(&mut data);
+            self.front.fill(&mut data, self.scan.encoding);
         }
         self.backlog.push(data);
         result
@@ -73,7 +72,7 @@ impl Decoder {
         self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
         while !self.front.is_complete() {
             let Some(mut data) = self.backlog.pop() else { break };
-            self.front.fill(&mut data);
+            self.front.fill(&mut data, self.scan.encoding);
             self.backlog.unpop(data);
         }
         Some(message)
@@ -144,7 +143,7 @@ impl Prefix {
 #[derive(Debug)]
 struct Scan {
     max_message: usize,
-    compression: bool,
+    encoding: Option<&'static str>,
     prefix: Prefix,
     /// Octets before the end of the payload that is running.
     missing: usize,
@@ -180,7 +179,7 @@ impl Scan {
         if flags & !COMPRESSED != 0 {
             return Err(peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}")));
         }
-        if flags == COMPRESSED && !self.compression {
+        if flags == COMPRESSED && self.encoding.is_none() {
             return Err(peer_fault("compressed message without an announced encoding"));
         }
         if len > self.max_message {
@@ -220,11 +219,11 @@ impl Front {
         matches!(self.state, State::Complete)
     }
 
-    /// Takes what belongs to this message off `data`.
-    fn fill(&mut self, data: &mut Bytes) {
+    /// Takes what belongs to this message off `data`; `encoding` is that of a compressed one.
+    fn fill(&mut self, data: &mut Bytes, encoding: Option<&'static str>) {
         if let State::Prefix(prefix) = &mut self.state {
             let Some((flags, len)) = prefix.fill(data) else { return };
-            self.message = MessageBuf::new(flags == COMPRESSED && len > 0);
+            self.message = MessageBuf::new(encoding.filter(|_| flags == COMPRESSED && len > 0));
             self.state = State::Payload { missing: len };
         }
         if let State::Payload { missing } = &mut self.state {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::compress::Encodings;
 use super::metadata::Metadata;
 use super::protocol::Protocol;
 use crate::config::Config;
@@ -28,24 +29,33 @@ pub struct CallOptions {
     pub metadata: Metadata,
     /// Compression of the messages we send, by its name on the wire; `None` is none.
     pub compression: Option<&'static str>,
+    /// Compressions that the response may use; `None` is the connection's `accept_compressions`.
+    pub accept_compressions: Option<Encodings>,
     /// Largest message accepted on this call, in bytes; `None` is the connection's `max_recv_message`.
     pub max_recv_message: Option<usize>,
 }
 
 /// What bounds the calls of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallLimits {
     /// Largest message accepted, in bytes; a larger one ends the call with `ResourceExhausted`.
     pub max_recv_message: usize,
     /// Largest message sent, in bytes.
     pub max_send_message: usize,
-    /// Names of the compressions that this side can undo, the preferred first.
-    pub compressions: &'static [&'static str],
+    /// Compressions that this side can undo, the preferred first.
+    pub accept_compressions: Encodings,
+    /// Server: compressions that it uses for a client that accepts them, besides the request's own.
+    pub send_compressions: Encodings,
 }
 
 impl From<&Config> for CallLimits {
     fn from(config: &Config) -> Self {
-        Self { max_recv_message: config.max_recv_message, max_send_message: config.max_send_message, compressions: &[] }
+        Self {
+            max_recv_message: config.max_recv_message,
+            max_send_message: config.max_send_message,
+            accept_compressions: config.accept_compressions.clone(),
+            send_compressions: config.send_compressions.clone(),
+        }
     }
 }

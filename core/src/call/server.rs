@@ -5,7 +5,7 @@ use alloc::format;
 use bytes::Bytes;
 
 use super::Recv;
-use super::compress::{self, Announced};
+use super::compress::{self, Announced, Encodings};
 use super::envelope::{Decoder, PREFIX, peer_fault};
 use super::metadata::Metadata;
 use super::method::CallKind;
@@ -51,7 +51,7 @@ pub struct ServerCall {
     /// As the request has it; the response repeats it.
     content_type: Bytes,
     codec: Bytes,
-    compressions: &'static [&'static str],
+    accept_compressions: Encodings,
     /// Encoding of the response.
     encoding: Option<&'static str>,
     metadata: Metadata,
@@ -97,12 +97,13 @@ impl ServerCall {
     ) -> Self {
         let mut state = State::Receiving;
         let mut decoder = Decoder::new(limits.max_recv_message);
-        let announced = compress::announced(head.headers.get(spec.encoding).map(|v| &**v), limits.compressions);
+        let known = limits.accept_compressions.names();
+        let announced = compress::announced(head.headers.get(spec.encoding).map(|v| &**v), known);
         match announced {
             Announced::Identity => {}
-            Announced::Known(_) => decoder.allow_compressed(),
+            Announced::Known(name) => decoder.allow_compressed(name),
             Announced::Unknown => {
-                state = State::Failed(Status::unimplemented(match limits.compressions {
+                state = State::Failed(Status::unimplemented(match known {
                     [] => "unknown request encoding: this server knows none but identity".into(),
                     known => format!("unknown request encoding: this server knows {}", known.join(", ")),
                 }));
@@ -122,7 +123,7 @@ impl ServerCall {
             }
         }
         let accepted = head.headers.get_all(spec.accept_encoding).map(|value| &**value);
-        let encoding = compress::negotiate(announced, accepted, limits.compressions);
+        let encoding = compress::negotiate(announced, accepted, limits.send_compressions.names());
         let path = head.path.iter().position(|&octet| octet == b'?').map_or(head.path.len(), |query| query);
         let mut call = Self {
             spec,
@@ -130,7 +131,7 @@ impl ServerCall {
             authority: head.authority,
             content_type,
             codec,
-            compressions: limits.compressions,
+            accept_compressions: limits.accept_compressions,
             encoding,
             metadata: Metadata::from_headers(head.headers),
             deadline,
@@ -340,8 +341,8 @@ impl ServerCall {
     fn bare_head(&self) -> ResponseHead {
         let mut headers = Headers::with_capacity(4);
         headers.push(HeaderName::CONTENT_TYPE, self.content_type.clone());
-        if !self.compressions.is_empty() {
-            headers.push(self.spec.accept_encoding.clone(), self.compressions.join(","));
+        if !self.accept_compressions.is_empty() {
+            headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());
         }
         ResponseHead { status: self.spec.http_statuses[0], headers }
     }

@@ -163,6 +163,11 @@ impl CallMut<'_, Client> {
         Ok(())
     }
 
+    /// Whether the head of the request has left with the output.
+    pub fn is_written(&self) -> bool {
+        self.conn.calls.get(self.id).is_some_and(|call| self.conn.http.was_written(call.stream))
+    }
+
     /// The outcome with the trailers, once it is known; messages may still wait to be pulled.
     pub fn status(&self) -> Option<&Status> {
         self.conn.calls.get(self.id).and_then(|call| call.machine.status())

@@ -92,6 +92,16 @@ impl CallMut<'_, Server> {
         self.machine().map_or("", ServerCall::codec_name)
     }
 
+    /// Encoding that was negotiated for the response: each of its messages may be compressed with it, or not.
+    pub fn send_encoding(&self) -> Option<&'static str> {
+        self.machine().and_then(ServerCall::response_encoding)
+    }
+
+    /// Why the request was refused, if the peer was told so in place of the handler's answer.
+    pub fn failure(&self) -> Option<&Status> {
+        self.machine().and_then(ServerCall::failure)
+    }
+
     /// Whether the call is over for the peer: reset, expired, refused for its fault, or lost with the
     /// connection. What the handler still does has no effect.
     pub fn is_over(&self) -> bool {

@@ -8,7 +8,7 @@ use super::Pattern;
 use crate::buf::MessageBuf;
 
 fn message(chunk_sizes: &[u16]) -> (MessageBuf, Vec<u8>) {
-    let mut message = MessageBuf::new(false);
+    let mut message = MessageBuf::new(None);
     let mut model = Vec::new();
     let mut pattern = Pattern(1);
     for &size in chunk_sizes {
@@ -87,7 +87,7 @@ fn fields_are_shared_from_1_kib_up_and_copied_below() {
 /// Sharing a chunk to its last byte goes on with the next chunk.
 #[test]
 fn a_field_that_ends_with_its_chunk_is_followed_by_the_next_chunk() {
-    let mut message = MessageBuf::new(false);
+    let mut message = MessageBuf::new(None);
     message.push(Bytes::from(vec![1; 2048]));
     message.push(Bytes::from_static(b"next"));
     assert_eq!(message.copy_to_bytes(2048), vec![1; 2048]);
@@ -102,7 +102,7 @@ fn a_message_that_was_read_is_empty_and_holds_no_memory() {
     message.advance(4096);
     assert!(message.chunk().is_empty() && message.copy_to_bytes(0).is_empty());
     drop(message);
-    let mut message = MessageBuf::new(true);
+    let mut message = MessageBuf::new(Some("gzip"));
     message.push(window.slice(..2048));
     message.push(window.slice(2048..));
     message.advance(4096);

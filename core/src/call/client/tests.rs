@@ -7,8 +7,17 @@ use bytes::Buf;
 
 use super::*;
 
-const LIMITS: CallLimits = CallLimits { max_recv_message: 100, max_send_message: 200, compressions: &[] };
-const GZIP: CallLimits = CallLimits { compressions: &["gzip"], ..LIMITS };
+const LIMITS: CallLimits = limits(&[]);
+const GZIP: CallLimits = limits(&["gzip"]);
+
+const fn limits(compressions: &'static [&'static str]) -> CallLimits {
+    CallLimits {
+        max_recv_message: 100,
+        max_send_message: 200,
+        accept_compressions: Encodings::from_static(compressions),
+        send_compressions: Encodings::from_static(compressions),
+    }
+}
 
 fn method(kind: CallKind) -> MethodSpec {
     MethodSpec::new("/trirpc.test.v1.Echo/Say", kind, false)
@@ -106,6 +115,13 @@ fn codec_and_compression_are_named_in_the_head() {
     options.compression = Some("identity");
     let call = ClientCall::new(&method(CallKind::Unary), &options, "json", LIMITS, None).unwrap();
     assert!(!call.request_head(Bytes::new(), Bytes::new()).headers.contains(&HeaderName::GRPC_ENCODING));
+    for (accepts, offer) in [(None, Some("gzip")), (Some(&[][..]), None), (Some(&["br", "zstd"]), Some("br,zstd"))] {
+        options.accept_compressions = accepts.map(Encodings::from_static);
+        let call = ClientCall::new(&method(CallKind::Unary), &options, "json", GZIP, None).unwrap();
+        let head = call.request_head(Bytes::new(), Bytes::new());
+        let offered = head.headers.get(&HeaderName::GRPC_ACCEPT_ENCODING).map(|value| &value[..]);
+        assert_eq!(offered, offer.map(str::as_bytes));
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn small_pieces_become_few_chunks() {
 fn flags_other_than_compressed_are_refused() {
     for flags in [2_u8, 3, 4, 0x40, 0x80, 0x81, 0xff] {
         let mut decoder = Decoder::new(LIMIT);
-        decoder.allow_compressed();
+        decoder.allow_compressed("gzip");
         let status = decoder.push(Bytes::from(vec![flags, 0, 0, 0, 0])).unwrap_err();
         assert_eq!((status.code(), status.origin()), (Code::Internal, Origin::Peer));
         assert!(status.message().contains(&format!("0x{flags:02x}")), "{status}");
@@ -121,7 +121,7 @@ fn a_compressed_message_needs_an_announced_encoding() {
         assert_eq!(decoder.push(Bytes::copy_from_slice(body)).unwrap_err().code(), Code::Internal);
     }
     let mut decoder = Decoder::new(LIMIT);
-    decoder.allow_compressed();
+    decoder.allow_compressed("gzip");
     decoder.push(Bytes::from_static(b"\x01\0\0\0\x01x\x01\0\0\0\0\0\0\0\0\x01y")).unwrap();
     // An empty message is never handed to a decompressor.
     let seen: Vec<_> = core::iter::from_fn(|| decoder.pull()).map(|m| (m.len(), m.is_compressed())).collect();

@@ -7,8 +7,17 @@ use bytes::Buf;
 use super::*;
 use crate::call::Code;
 
-const LIMITS: CallLimits = CallLimits { max_recv_message: 100, max_send_message: 200, compressions: &[] };
-const GZIP: CallLimits = CallLimits { compressions: &["gzip"], ..LIMITS };
+const LIMITS: CallLimits = limits(&[]);
+const GZIP: CallLimits = limits(&["gzip"]);
+
+const fn limits(compressions: &'static [&'static str]) -> CallLimits {
+    CallLimits {
+        max_recv_message: 100,
+        max_send_message: 200,
+        accept_compressions: Encodings::from_static(compressions),
+        send_compressions: Encodings::from_static(compressions),
+    }
+}
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
 const NOW: Instant = Instant::from_nanos(1_000);
 
@@ -185,7 +194,14 @@ fn the_response_is_encoded_as_negotiated() {
     call.expect(CallKind::Bidi);
     call.handle_data(Bytes::from_static(b"\x01\0\0\0\x01x"));
     let Recv::Message(message) = call.recv() else { panic!("a message") };
-    assert!(message.is_compressed());
+    assert_eq!(message.encoding(), Some("gzip"));
+
+    // A server that only inflates compresses what answers a compressed request, and nothing unasked.
+    let inflates = || CallLimits { send_compressions: Encodings::NONE, ..GZIP };
+    let both = [GRPC, ("grpc-encoding", "gzip"), ("grpc-accept-encoding", "gzip")];
+    assert_eq!(accepted(inflates(), &both).response_encoding(), Some("gzip"));
+    assert_eq!(accepted(inflates(), &both[..2]).response_encoding(), Some("gzip"));
+    assert_eq!(accepted(inflates(), &[GRPC, both[2]]).response_encoding(), None);
 }
 
 /// tri:30 tri:176, golden: triple-protocol §1.2 and Appendix A1.
