@@ -15,6 +15,7 @@ use std::time::Duration;
 use process::{Installed, Server};
 use relay::Relay;
 use table::{Cell, Column, Table};
+use trirpc_tests::sources::{read, root};
 
 const SERVICE: &str = "trirpc.test.v1.Echo";
 
@@ -58,11 +59,20 @@ fn run() -> io::Result<bool> {
     cases.extend([ONE_CONNECTION, CANCELLATION_ARRIVES].map(str::to_owned));
     let mut table = Table { cases, columns };
     table.complete();
-    println!();
+    println!("\npeers: {}", versions().join(", "));
     table.print();
     let (passed, failed) = table.count();
     println!("peers: {passed} cells passed, {failed} failed");
     Ok(failed == 0)
+}
+
+/// The pinned versions, as `grpcio 1.85.3`.
+fn versions() -> Vec<String> {
+    let pins = root().join("tests/peers");
+    let (python, rust) = (read(&pins.join("requirements.txt")), read(&pins.join("tonic/Cargo.lock")));
+    let grpcio = python.lines().find_map(|line| line.strip_prefix("grpcio==")).unwrap_or("?");
+    let tonic = rust.split_once("name = \"tonic\"\nversion = \"").and_then(|(_, rest)| rest.split('"').next());
+    vec![format!("grpcio {grpcio}"), format!("tonic {}", tonic.unwrap_or("?"))]
 }
 
 /// A peer's client against our server.
