@@ -3,6 +3,7 @@
 //! Each budget is a bucket: a burst that an honest peer never empties, refilled by time and, for control
 //! frames and empty DATA, by useful frames. An empty bucket ends the connection with ENHANCE_YOUR_CALM and
 //! a debug text of its own. The bursts are fields of [`Config`].
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use crate::config::Config;
 use crate::error::{ErrorCode, PeerMisbehaved};

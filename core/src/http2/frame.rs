@@ -4,6 +4,7 @@
 //! Nothing here knows about streams or windows. The engine writes every frame through these functions,
 //! so two paths that emit the same frame emit the same bytes. Encoders append to a buffer that the caller
 //! has reserved; each says how much it appends.
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use bytes::{BufMut, BytesMut};
 

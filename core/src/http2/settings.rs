@@ -1,4 +1,5 @@
 //! SETTINGS (RFC 9113 §6.5): what the peer asked of us, and what we asked of the peer.
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
 

@@ -2,6 +2,7 @@
 //!
 //! Every field of a block is pushed, also after a fault, because HPACK must not stop early; the first fault
 //! decides. A malformed message costs its stream, never the connection.
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
 
