@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use trirpc_core::buf::{RecvBuf, Transmit};
-use trirpc_core::{ConnectionError, Instant, TransportError};
+use trirpc_core::{ConnectionError, Instant, Timeout, TransportError};
 
 use crate::session::{SessionRole, Shared};
 use crate::time::{Time, Timer};
@@ -25,6 +25,8 @@ const WINDOW: usize = 16 * 1024;
 const SCRATCH: usize = 16 * 1024;
 /// Silence after which the receive window is given back.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long the last bytes may wait for the transport, if the configuration does not say.
+const FLUSH: Duration = Duration::from_secs(30);
 /// How long the peer's last bytes are read and discarded after our side is closed.
 const DISCARD: Duration = Duration::from_secs(1);
 
@@ -56,6 +58,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     write_error: Option<TransportError>,
     /// What the transport itself said of its first failure.
     cause: Option<String>,
+    /// When a connection that is over stops trying to write its last bytes.
+    flush_by: Option<Instant>,
     ending: Option<Ending>,
 }
 
@@ -117,6 +121,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             window: Window::InUse,
             write_error: None,
             cause: None,
+            flush_by: None,
             ending: None,
         }
     }
@@ -124,10 +129,11 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     /// One critical section: everything that concerns the connection.
     fn turn(&mut self, write_blocked: bool, waker: &Waker) -> Turn {
         let now = self.time.now();
-        let Self { shared, rx, tx, read, write_error, cause, wakes, work, .. } = self;
+        let Self { shared, rx, tx, read, write_error, cause, flush_by, wakes, work, .. } = self;
         let waker = waker.clone();
-        shared.turn(|state| {
-            state.parking.withdraw();
+        let mut stale = None;
+        let turn = shared.turn(|state| {
+            stale = state.parking.withdraw();
             if !rx.is_empty() {
                 state.conn.handle_input(rx, now);
             }
@@ -153,9 +159,14 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 // Nobody takes it.
                 tx.advance(tx.len());
             }
-            if tx.is_empty() && state.conn.is_closed() {
-                if let Some(reason) = state.closed.clone() {
-                    return Turn::Over(reason);
+            if let Some(reason) = &state.closed {
+                let is_flushed = tx.is_empty() && state.conn.is_closed();
+                let limit = state.conn.config().write_stall_timeout.unwrap_or(FLUSH);
+                // The connection's own timers are gone with it: a peer that does not read is left here.
+                let flush_by = *flush_by.get_or_insert(now + limit);
+                let is_stuck = *reason == ConnectionError::Timeout(Timeout::WriteStall) || flush_by <= now;
+                if is_flushed || (is_stuck && write_blocked) {
+                    return Turn::Over(reason.clone());
                 }
             }
             let can_write = !tx.is_empty() && !write_blocked;
@@ -165,8 +176,10 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             }
             let armed = state.conn.poll_timeout();
             state.parking.park(waker, armed, write_blocked);
-            Turn::Parked { armed, now }
-        })
+            Turn::Parked { armed: armed.into_iter().chain(*flush_by).min(), now }
+        });
+        drop(stale);
+        turn
     }
 
     /// Fires what a turn collected, with no lock held.
@@ -277,7 +290,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     /// with unread input is reset, and a reset destroys what we wrote last.
     fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionError> {
         let Some(ending) = &mut self.ending else { return Poll::Pending };
-        if self.write_error.is_some() || self.read == ReadSide::Closed {
+        let is_late = self.timer.poll_expired(cx).is_ready();
+        if is_late || self.write_error.is_some() || self.read == ReadSide::Closed {
             let _ = Pin::new(&mut self.io).poll_close(cx);
             return Poll::Ready(ending.reason.clone());
         }
@@ -290,7 +304,6 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         }
         for _ in 0..ROUNDS {
             match Pin::new(&mut self.io).poll_read(cx, self.rx.space()) {
-                Poll::Pending if self.timer.poll_expired(cx).is_ready() => return Poll::Ready(ending.reason.clone()),
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(n)) if n > 0 => {}
                 // A peer that has closed can be written to no more; a close that is under way may need it.

@@ -138,15 +138,17 @@ impl PendingCall {
     /// What the call has come to. If it waits, `half` is woken when that changes, at the latest at the
     /// deadline.
     fn look(&self, half: Half, cx: &mut Context<'_>) -> Found {
-        let (found, sleep) = {
+        let (found, sleep, stale) = {
             let mut state = self.lock();
             let found = state.found();
+            let mut stale = None;
             if matches!(found, Found::Waits) {
                 let waker = if half == Half::Send { &mut state.send } else { &mut state.recv };
-                *waker = Some(cx.waker().clone());
+                stale = waker.replace(cx.waker().clone());
             }
-            (found, state.sleep.take())
+            (found, state.sleep.take(), stale)
         };
+        drop(stale);
         let Some(mut sleep) = sleep.filter(|_| matches!(found, Found::Waits)) else { return found };
         if sleep.as_mut().poll(cx).is_ready() {
             self.fail(&Status::deadline_exceeded("the deadline passed while the call waited for a connection"));

@@ -108,7 +108,7 @@ impl Carrier for Shared<Client> {
                 Some(metadata) => Poll::Ready(Ok(metadata.clone())),
                 None if call.status().is_some() => Poll::Ready(Ok(Metadata::new())),
                 None => {
-                    register(&mut slot.recv, cx);
+                    register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }
             }
@@ -122,7 +122,7 @@ impl Carrier for Shared<Client> {
             match slot.role.message.take().map_or_else(|| call.recv(), Recv::Message) {
                 Recv::Message(message) => Poll::Ready(Ok(Received::Message(message))),
                 Recv::Blocked => {
-                    register(&mut slot.recv, cx);
+                    register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }
                 Recv::End => Poll::Ready(match call.status() {
@@ -141,7 +141,7 @@ impl Carrier for Shared<Client> {
                 match call.recv() {
                     Recv::Message(message) => slot.role.message = Some(message),
                     Recv::Blocked => {
-                        register(&mut slot.recv, cx);
+                        register(&mut slot.recv, cx, &mut state.stale);
                         return Poll::Pending;
                     }
                     Recv::End => break,

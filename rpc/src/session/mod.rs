@@ -2,7 +2,7 @@
 //!
 //! # Lock rules
 //! One mutex guards the connection and the table of wakers. While it is held: no system calls (the clock
-//! is read before), no foreign wakers (they are collected and fired after), and no user code but
+//! is read before), no foreign wakers fired or dropped (they are collected and fired after), and no user code but
 //! `Codec::encode` of a message of at most [`INLINE`] bytes; larger messages are encoded outside.
 //! Decoding is always outside. A codec that panics leaves the core consistent, so a poisoned lock is
 //! taken as it is. No other lock is taken while it is held.
@@ -86,6 +86,8 @@ pub(crate) struct State<R: SessionRole> {
     pub(crate) going_away: bool,
     /// To fire once the lock is released.
     wakes: Vec<Waker>,
+    /// To drop once the lock is released.
+    stale: Vec<Waker>,
 }
 
 impl<R: SessionRole> Shared<R> {
@@ -100,6 +102,7 @@ impl<R: SessionRole> Shared<R> {
             cause: None,
             going_away: false,
             wakes: Vec::new(),
+            stale: Vec::new(),
         };
         Arc::new(Self { clock: Box::new(clock), state: Mutex::new(state), max_send_message, pool: Mutex::new(pool) })
     }
@@ -119,8 +122,9 @@ impl<R: SessionRole> Shared<R> {
         let timeout = state.conn.poll_timeout();
         let has_work = state.conn.wants_poll();
         let driver = state.parking.unpark(has_work, timeout);
-        let wakes = mem::take(&mut state.wakes);
+        let (wakes, stale) = (mem::take(&mut state.wakes), mem::take(&mut state.stale));
         drop(state);
+        drop(stale);
         wakes.into_iter().chain(driver).for_each(Waker::wake);
         result
     }
@@ -132,14 +136,16 @@ impl<R: SessionRole> Shared<R> {
 
     /// The driver is gone: every call fails, and everybody who waits is woken.
     pub(crate) fn disconnect(&self) {
-        self.with(|state, now| {
-            state.parking.withdraw();
+        let driver = self.with(|state, now| {
+            let driver = state.parking.withdraw();
             if state.closed.is_none() {
                 state.conn.handle_transport_error(TransportError::Other, now);
             }
             state.drain_events(now);
             state.wake_all();
+            driver
         });
+        drop(driver);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R>> {
@@ -179,6 +185,8 @@ impl<R: SessionRole> State<R> {
                     self.going_away = true;
                     self.closed = Some(error);
                     self.wake_all();
+                    // Also a driver that waits for a full socket: it has an end to come to.
+                    self.wakes.extend(self.parking.withdraw());
                 }
                 _ => {}
             }

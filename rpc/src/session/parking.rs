@@ -19,9 +19,9 @@ pub(crate) struct Parking {
 }
 
 impl Parking {
-    /// The driver runs: it needs no waking.
-    pub(crate) fn withdraw(&mut self) {
-        self.waker = None;
+    /// The driver runs: it needs no waking. Returns its waker, to be dropped once the lock is released.
+    pub(crate) fn withdraw(&mut self) -> Option<Waker> {
+        self.waker.take()
     }
 
     /// The driver found nothing to do and goes to sleep.
@@ -59,7 +59,7 @@ mod tests {
     fn a_running_driver_is_never_woken() {
         assert!(Parking::default().unpark(true, EARLY).is_none());
         let mut parking = parked(None, false);
-        parking.withdraw();
+        assert!(parking.withdraw().is_some());
         assert!(parking.unpark(true, EARLY).is_none());
     }
 

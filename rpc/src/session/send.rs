@@ -41,7 +41,7 @@ impl<R: SessionRole> Shared<R> {
                     Ok(true) => Poll::Ready(Ok(())),
                     Ok(false) => return Step::Encode,
                     Err(SendError::Blocked) => {
-                        register(&mut slot.send, cx);
+                        register(&mut slot.send, cx, &mut state.stale);
                         Poll::Pending
                     }
                     Err(error) => {

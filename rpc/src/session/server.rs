@@ -193,7 +193,7 @@ impl Carrier for Shared<Server> {
                 Recv::End => Poll::Ready(Ok(Received::End(Metadata::new()))),
                 Recv::Blocked if call.is_over() => Poll::Ready(Err(over())),
                 Recv::Blocked => {
-                    register(&mut slot.recv, cx);
+                    register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }
             }
@@ -287,7 +287,7 @@ impl CallSeat {
     pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.with(|state, _| match state.slots.find(self.key) {
             Some(slot) if !slot.role.is_over => {
-                register(&mut slot.role.task, cx);
+                register(&mut slot.role.task, cx, &mut state.stale);
                 Poll::Pending
             }
             _ => Poll::Ready(()),

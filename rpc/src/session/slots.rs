@@ -110,11 +110,11 @@ impl<X> Slots<X> {
     }
 }
 
-/// Stores the waker of `cx`, without cloning it when it is already there.
-pub(crate) fn register(waker: &mut Option<Waker>, cx: &Context<'_>) {
-    match waker {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *waker = Some(cx.waker().clone()),
+/// Stores the waker of `cx`, without cloning it when it is already there. One that it takes the place of
+/// is put aside: dropped here, under the lock, it might take a task with it.
+pub(crate) fn register(waker: &mut Option<Waker>, cx: &Context<'_>, stale: &mut Vec<Waker>) {
+    if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        stale.extend(waker.replace(cx.waker().clone()));
     }
 }
 

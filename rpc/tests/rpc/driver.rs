@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use trirpc_core::{ConnectionError, TransportError};
+use trirpc_core::{ConnectionError, ErrorCode, Timeout, TransportError};
 use trirpc_rpc::{
     BidiCall, ClientSession, Code, Config, Duplex, Endpoint, HttpVersion, ManualTime, Origin, Router, UnaryCall,
     duplex, handshake, serve_connection,
@@ -249,6 +249,39 @@ fn a_peer_that_never_reads_is_given_up_after_the_write_stall_timeout() {
     rig.executor.run();
     let status = call.take().expect("woken").expect_err("stuck");
     assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport), "{status}");
+    rig.time.advance(Duration::from_secs(1));
+    rig.executor.run();
+    assert_eq!(rig.ended(), Some(ConnectionError::Timeout(Timeout::WriteStall)), "the driver ended too");
+}
+
+/// Ending a connection whose peer does not read takes a bounded time, whatever else there is to read.
+#[test]
+fn an_aborted_connection_to_a_stuck_or_talkative_peer_ends_in_bounded_time() {
+    let rig = served(true);
+    rig.executor.run();
+    rig.script.writes([Step::Stuck]);
+    let call = rig.say("x");
+    rig.executor.run();
+    rig.client.abort(ErrorCode::CANCEL);
+    rig.executor.run();
+    call.take().expect("woken").expect_err("aborted");
+    assert_eq!(rig.ended(), None, "its last bytes wait for the socket");
+    rig.time.advance(Config::default().write_stall_timeout.expect("on"));
+    rig.executor.run();
+    rig.time.advance(Duration::from_secs(1));
+    rig.executor.run();
+    assert_eq!(rig.ended(), Some(ConnectionError::Aborted(ErrorCode::CANCEL)));
+
+    let (rig, mut far) = client(true, Config::default());
+    rig.executor.run();
+    rig.client.abort(ErrorCode::CANCEL);
+    rig.executor.run();
+    assert_eq!(rig.ended(), None, "the peer's last bytes are awaited");
+    let mut cx = Context::from_waker(Waker::noop());
+    rig.time.advance(Duration::from_secs(1));
+    while Pin::new(&mut far).poll_write(&mut cx, &[0; 4096]).is_ready() {}
+    rig.executor.run();
+    assert_eq!(rig.ended(), Some(ConnectionError::Aborted(ErrorCode::CANCEL)), "but not for ever");
 }
 
 /// At the end our side is closed, the rest of the peer's output is read, for a second at most.
