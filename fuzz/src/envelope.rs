@@ -33,7 +33,7 @@ pub fn envelope(data: &[u8]) {
     }
     let expected = parse(body, limit, announced);
     let pieces = split(body, &cuts);
-    response(headers.clone(), limits, &pieces, pulls_early, &expected);
+    response(headers.clone(), limits.clone(), &pieces, pulls_early, &expected);
     request(headers, limits, &pieces, pulls_early, &expected);
 }
 
@@ -84,7 +84,7 @@ fn content(mut message: MessageBuf) -> Message {
 }
 
 fn response(headers: Headers, limits: CallLimits, pieces: &[Bytes], pulls_early: bool, expected: &Expected) {
-    let mut call = ClientCall::new(&METHOD, &CallOptions::default(), "proto", limits, None).expect("carried");
+    let mut call = ClientCall::new(&METHOD, &CallOptions::default(), "proto", limits.clone(), None).expect("carried");
     let mut messages = Vec::new();
     let mut pull = |call: &mut ClientCall| {
         let readable = call.is_readable();
@@ -124,7 +124,7 @@ fn request(headers: Headers, limits: CallLimits, pieces: &[Bytes], pulls_early: 
         headers,
         deadline: None,
     };
-    let Accept::Call(mut call) = ServerCall::accept(head, limits, Instant::ZERO) else { panic!("rejected") };
+    let Accept::Call(mut call) = ServerCall::accept(head, limits.clone(), Instant::ZERO) else { panic!("rejected") };
     call.expect(CallKind::Bidi);
     let mut messages = Vec::new();
     let mut pull = |call: &mut ServerCall| match call.recv() {
