@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::call::Encodings;
+use crate::encodings::Encodings;
 
 /// One text value of a [`Config`] field.
 trait Setting: Sized {

@@ -43,6 +43,7 @@ pub mod http2;
 
 mod config;
 mod connection;
+mod encodings;
 mod error;
 mod event;
 mod time;

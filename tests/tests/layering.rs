@@ -177,10 +177,11 @@ fn licence_expressions_are_read_with_their_precedence() {
 }
 
 /// Modules of the core, each with those it may name. The base row lists what needs no permission.
-const CORE_BASE: &[&str] = &["error", "time", "config", "event"];
+const CORE_BASE: &[&str] = &["error", "time", "encodings", "config", "event"];
 const CORE_MODULES: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("time", &[]),
+    ("encodings", &[]),
     ("config", &[]),
     ("event", &[]),
     ("stats", &[]),

@@ -8,7 +8,7 @@ use core::mem;
 use bytes::Bytes;
 
 use super::Recv;
-use super::compress::{self, Announced, Encodings};
+use super::compress::{self, Announced};
 use super::envelope::{Decoder, PREFIX, peer_fault};
 use super::metadata::Metadata;
 use super::method::{CallKind, MethodSpec};
@@ -19,6 +19,7 @@ use super::send::SendSide;
 use super::status::{Code, Origin, Status};
 use super::timeout::format_grpc_timeout;
 use super::trailers;
+use crate::encodings::{Encodings, IDENTITY};
 use crate::error::{ErrorCode, OpenError, SendError, StreamError};
 use crate::http::{DeadlineField, HeaderName, Headers, Method, RequestHead, ResponseHead};
 use crate::time::Instant;
@@ -89,7 +90,7 @@ impl ClientCall {
         if !spec.is_carried() {
             return Err(OpenError::Unsupported);
         }
-        let compression = options.compression.filter(|name| *name != compress::IDENTITY);
+        let compression = options.compression.filter(|name| *name != IDENTITY);
         let single = kind.is_single_request();
         Ok(Self {
             spec,

@@ -22,10 +22,11 @@ mod trailers;
 
 use crate::buf::MessageBuf;
 
+pub use crate::encodings::Encodings;
 pub use base64::InvalidBase64;
 pub use client::ClientCall;
 pub use codec::{Codec, EncodeBuf};
-pub use compress::{Compression, DecompressError, Encodings};
+pub use compress::{Compression, DecompressError};
 pub use metadata::{Metadata, MetadataError, Value};
 pub use method::{CallKind, InvalidPath, Method, MethodCodec, MethodSpec};
 pub use options::{CallLimits, CallOptions};

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use super::compress::Encodings;
 use super::metadata::Metadata;
 use super::protocol::Protocol;
 use crate::config::Config;
+use crate::encodings::Encodings;
 
 /// Choices for one call.
 ///

@@ -5,7 +5,7 @@ use alloc::format;
 use bytes::Bytes;
 
 use super::Recv;
-use super::compress::{self, Announced, Encodings};
+use super::compress::{self, Announced};
 use super::envelope::{Decoder, PREFIX, peer_fault};
 use super::metadata::Metadata;
 use super::method::CallKind;
@@ -15,6 +15,7 @@ use super::send::SendSide;
 use super::status::{Origin, Status};
 use super::timeout::parse_grpc_timeout;
 use super::trailers;
+use crate::encodings::Encodings;
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{HeaderName, Headers, Method, RequestHead, ResponseHead};
 use crate::time::Instant;
