@@ -57,10 +57,10 @@ fn demo(format: demo::Format) -> ExitCode {
 fn failure(error: &io::Error) -> ExitCode {
     use io::ErrorKind;
 
-    let is_usage = matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::InvalidInput);
-    match is_usage {
-        true => usage(error),
-        false => {
+    match error.kind() {
+        ErrorKind::AddrInUse => usage(format_args!("{error} (choose another with --addr)")),
+        ErrorKind::AddrNotAvailable | ErrorKind::InvalidInput => usage(error),
+        _ => {
             complain(error);
             ExitCode::FAILURE
         }

@@ -107,7 +107,7 @@ fn a_busy_port_is_one_line_and_exit_code_2() {
     let output = run(&["serve", "--addr", &addr]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert_eq!(error, format!("tri: cannot listen on {addr}: the address is in use\n"));
+    assert_eq!(error, format!("tri: cannot listen on {addr}: the address is in use (choose another with --addr)\n"));
 }
 
 /// `tri serve` on a port of its own; killed when dropped.
