@@ -79,10 +79,15 @@ impl Echo for Impl {
 
 /// Runs `test` with a client of `Impl`.
 fn with_client<F: Future>(test: impl FnOnce(EchoClient<ClientSession>) -> F) -> F::Output {
+    with_session(Router::new(), |session| test(EchoClient::new(session)))
+}
+
+/// Runs `test` with a session to `Impl`, served by `router`.
+fn with_session<F: Future>(router: Router, test: impl FnOnce(ClientSession) -> F) -> F::Output {
     let executor = LocalExecutor::new();
     let (near, far) = duplex(64 * 1024);
     let (time, config) = (ManualTime::new(), Arc::new(Config::default()));
-    let router = Arc::new(Router::new().add(EchoServer::new(Impl)));
+    let router = Arc::new(router.add(EchoServer::new(Impl)));
     let handlers = Arc::new(Handlers::new());
     let spawner = Arc::clone(&handlers);
     let spawn = move |task| spawner.spawn(task).detach();
@@ -91,7 +96,7 @@ fn with_client<F: Future>(test: impl FnOnce(EchoClient<ClientSession>) -> F) -> 
     let (session, client_driver) = handshake(near, config, endpoint, HttpVersion::Http2, time);
     executor.spawn(server_driver).detach();
     executor.spawn(client_driver).detach();
-    let test = test(EchoClient::new(session));
+    let test = test(session);
     block_on(handlers.run(executor.run(test)))
 }
 
@@ -159,4 +164,36 @@ fn the_descriptor_lists_the_methods_in_the_order_of_the_dispatch() {
     let all = ["Say", "Collect", "Expand", "Chat", "Fail", "Sleep", "Meta"];
     assert_eq!(names, all.map(|name| format!("/trirpc.test.v1.Echo/{name}")));
     assert_eq!(descriptor.methods()[1], &echo_method::COLLECT.spec);
+}
+
+/// tri:14 tri:19 tri:20 tri:61
+#[cfg(feature = "gzip")]
+#[test]
+fn messages_go_both_ways_in_gzip_and_inflate_to_the_limit_at_most() {
+    use trirpc_proto::Gzip;
+
+    let router = Router::new().accept_compression(Gzip::new());
+    with_session(router, |session| async move {
+        let client = EchoClient::new(session.clone().send_compression(Gzip::new()));
+        for size in [0, 1, 1023, 1024, 100_000, 4_194_000] {
+            let request = SayRequest { payload: vec![7; size].into(), ..SayRequest::default() };
+            let reply = client.say(request.clone()).await.expect("answered");
+            assert_eq!(reply.payload, request.payload);
+        }
+        // Some bytes over the default limit, in a few kilobytes on the wire.
+        let request = SayRequest { payload: vec![7; 4 * 1024 * 1024].into(), ..SayRequest::default() };
+        let status = client.say(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("max_recv_message of 4194304 bytes"), "{status}");
+        let (mut tx, mut rx) = client.chat().open();
+        for text in ["a", "b"] {
+            tx.send(&request_of(text)).await.expect("sent");
+            assert_eq!(rx.next().await.expect("echoed").expect("not the end"), say(request_of(text)));
+        }
+    });
+}
+
+#[cfg(feature = "gzip")]
+fn request_of(text: &str) -> SayRequest {
+    SayRequest { text: text.repeat(3000), ..request(text) }
 }

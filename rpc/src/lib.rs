@@ -37,6 +37,7 @@
 
 mod cancel;
 mod client;
+mod compress;
 mod decode;
 mod driver;
 mod duplex;
@@ -71,7 +72,8 @@ pub use transport::{Io, Transport};
 // What users and generated code need of the core and of std, under the same root.
 #[doc(no_inline)]
 pub use trirpc_core::call::{
-    CallKind, CallOptions, Code, Codec, Metadata, Method, MethodCodec, MethodSpec, Origin, Protocol, Status,
+    CallKind, CallOptions, Code, Codec, Compression, Metadata, Method, MethodCodec, MethodSpec, Origin, Protocol,
+    Status,
 };
 #[doc(no_inline)]
 pub use trirpc_core::{Config, ConnectionError, Endpoint, HttpVersion, Instant};

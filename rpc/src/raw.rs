@@ -99,12 +99,14 @@ pub struct Outgoing<'a> {
     pub message: &'a dyn Encode,
     /// Its encoded form, once somebody made it.
     pub encoded: Option<Encoded>,
+    /// Whether it may be compressed, if the call is.
+    pub compress: bool,
 }
 
 impl<'a> Outgoing<'a> {
     /// A message that is not encoded yet.
     pub fn new(message: &'a dyn Encode) -> Self {
-        Self { message, encoded: None }
+        Self { message, encoded: None, compress: true }
     }
 }
 
@@ -165,7 +167,7 @@ impl Half {
 /// What came in.
 #[derive(Debug)]
 pub enum Received {
-    /// A whole message.
+    /// A whole message, inflated if the peer had compressed it.
     Message(MessageBuf),
     /// The peer is done and succeeded. On a client these are the trailers.
     End(Metadata),
@@ -174,7 +176,7 @@ pub enum Received {
 /// The whole answer to a call with a single response.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The response message.
+    /// The response message, inflated if the peer had compressed it.
     pub message: MessageBuf,
     /// Metadata before it.
     pub headers: Metadata,

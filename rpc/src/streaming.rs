@@ -34,10 +34,22 @@ impl<T> Sender<T> {
     /// The call's status, when it has ended (a peer that succeeded without reading on is `Cancelled`
     /// here); `ResourceExhausted` for a message above `max_send_message`; `Internal` when the codec fails.
     pub async fn send(&mut self, message: &T) -> Result<(), Status> {
+        self.send_with(message, true).await
+    }
+
+    /// [`send`](Self::send) for a message that is not worth compressing, on a call whose messages are compressed.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_uncompressed(&mut self, message: &T) -> Result<(), Status> {
+        self.send_with(message, false).await
+    }
+
+    async fn send_with(&mut self, message: &T, compress: bool) -> Result<(), Status> {
         let mut encoded = None;
         poll_fn(move |cx| {
             let typed = Typed { codec: self.codec, item: message };
-            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take() };
+            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
             let poll = self.raw.poll_send(&mut outgoing, cx);
             encoded = outgoing.encoded;
             poll

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use trirpc_core::buf::Encoded;
-use trirpc_core::call::{CallOptions, MethodSpec};
+use trirpc_core::call::{CallOptions, Compression, MethodSpec, Status};
 use trirpc_core::{Instant, OpenError};
 
 use super::invoke::Invoke;
 use super::pending::{PendingCall, Request};
 use super::pool::{ChannelOptions, Connectivity, Connector, Pool};
+use super::stack::{Attached, Stack};
 use super::target::Target;
 use crate::raw::{CallKey, Carrier, Encode, RawCall, encode};
+use crate::session::ClientSession;
 
 /// Calls to one target. Cheap to clone; clones share the connections.
 ///
@@ -24,18 +26,41 @@ use crate::raw::{CallKey, Carrier, Encode, RawCall, encode};
 pub struct Channel {
     pool: Arc<Pool>,
     waits_for_ready: bool,
+    stack: Stack,
 }
 
 impl Channel {
     /// A channel to `target`; nothing is connected yet.
     pub fn new(target: Target, connector: impl Connector, options: ChannelOptions) -> Self {
-        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false }
+        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false, stack: Stack::default() }
     }
 
     /// A handle whose calls wait through failed attempts, as long as their deadline lets them.
     #[must_use]
     pub fn wait_for_ready(&self, wait: bool) -> Self {
-        Self { pool: Arc::clone(&self.pool), waits_for_ready: wait }
+        Self { waits_for_ready: wait, ..self.clone() }
+    }
+
+    /// A handle that also offers servers to compress their responses so; the first is preferred.
+    #[must_use]
+    pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
+        self.stack.compressions.accept(Arc::new(compression));
+        self
+    }
+
+    /// A handle whose messages are compressed so; of several, by the first. A call may choose another, or `identity`.
+    /// It accepts responses that are compressed so, too.
+    ///
+    /// There is no telling before whether the server understands it: one that does not ends the call with
+    /// `Unimplemented`. Messages below [`compress_min`](trirpc_core::Config::compress_min) bytes stay as they are,
+    /// as do those that would not become smaller.
+    #[must_use]
+    pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
+        let compression: Arc<dyn Compression> = Arc::new(compression);
+        // A server may answer a compressed request by the same compression without looking at what is offered.
+        self.stack.compressions.accept(Arc::clone(&compression));
+        self.stack.compressions.send(compression);
+        self
     }
 
     /// Whether calls can be carried now.
@@ -47,7 +72,7 @@ impl Channel {
     ///
     /// # Errors
     /// The attempt failed; a call would have failed by the same status.
-    pub async fn ready(&self) -> Result<(), trirpc_core::call::Status> {
+    pub async fn ready(&self) -> Result<(), Status> {
         self.pool.ready().await
     }
 
@@ -59,18 +84,23 @@ impl Channel {
     /// Starts a call on a session, or lets it wait for one.
     fn start_with(
         &self,
-        on_session: impl Fn(&crate::ClientSession) -> Result<RawCall, (trirpc_core::call::Status, OpenError)>,
-        request: impl FnOnce() -> Result<Request, trirpc_core::call::Status>,
+        options: &CallOptions,
+        on_session: impl Fn(&ClientSession, &CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
+        request: impl FnOnce(CallOptions, Attached) -> Result<Request, Status>,
     ) -> RawCall {
+        let (options, mut attached) = match self.stack.prepare(options) {
+            Ok(prepared) => prepared,
+            Err(status) => return RawCall::failed(status),
+        };
         while let Some(session) = self.pool.pick() {
-            match on_session(&session) {
+            match on_session(&session, &options, &mut attached) {
                 Ok(call) => return call,
                 // It was on its way out: nothing was sent, and the next session takes the call.
                 Err((_, OpenError::GoingAway | OpenError::Closed)) => self.pool.remove(&session),
                 Err((status, _)) => return RawCall::failed(status),
             }
         }
-        let request = match request() {
+        let request = match request(options.into_owned(), attached) {
             Ok(request) => request,
             Err(status) => return RawCall::failed(status),
         };
@@ -85,8 +115,9 @@ impl Channel {
 impl Invoke for Channel {
     fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
         self.start_with(
-            |session| session.try_start(method, options, codec),
-            || Ok(Request { method: method.clone(), options: options.clone(), codec, message: None }),
+            options,
+            |session, options, attached| session.try_start(method, options, codec, attached),
+            |options, attached| Ok(Request { method: method.clone(), options, codec, message: None, attached }),
         )
     }
 
@@ -98,10 +129,11 @@ impl Invoke for Channel {
         request: &dyn Encode,
     ) -> RawCall {
         self.start_with(
-            |session| session.try_start_unary(method, options, codec, request),
-            || {
+            options,
+            |session, options, attached| session.try_start_unary(method, options, codec, request, attached),
+            |options, attached| {
                 let message: Option<Encoded> = Some(encode(request, BytesMut::new(), usize::MAX)?);
-                Ok(Request { method: method.clone(), options: options.clone(), codec, message })
+                Ok(Request { method: method.clone(), options, codec, message, attached })
             },
         )
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use trirpc_core::{Client, Config, Connection, Endpoint, HttpVersion};
 
+use crate::compress::Compressions;
 use crate::driver::Driver;
 use crate::session::{ClientSession, Shared};
 use crate::time::Time;
@@ -21,6 +22,8 @@ pub fn handshake<T: Transport, Z: Time>(
     version: HttpVersion,
     time: Z,
 ) -> (ClientSession, Driver<T, Client, Z>) {
+    // What a call offers comes with the call, and with what can inflate it.
+    let config = Compressions::default().announce(config);
     let conn = Connection::<Client>::new(config, endpoint, version, time.now());
     let shared = Shared::new(conn, (), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), (), time);

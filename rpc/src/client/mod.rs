@@ -8,6 +8,7 @@ mod invoke;
 mod options;
 mod pending;
 mod pool;
+mod stack;
 mod target;
 mod unary;
 
@@ -21,3 +22,5 @@ pub use invoke::Invoke;
 pub use pool::{ChannelOptions, Connectivity, Connector};
 pub use target::{Address, InvalidTarget, Target};
 pub use unary::FirstHead;
+
+pub(crate) use stack::{Attached, Stack};

@@ -73,6 +73,13 @@ macro_rules! setters {
             self
         }
 
+        /// Compresses the messages of this call by the compression of this name, which the channel must have;
+        /// `identity` compresses none.
+        pub fn compress(mut self, name: &'static str) -> Self {
+            self.setup.options.compression = Some(name);
+            self
+        }
+
         /// Makes the call part of the one that is being served: it has no more time than that one, and
         /// ends with it.
         pub fn within(mut self, cx: &crate::server::Context) -> Self {

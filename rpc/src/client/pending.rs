@@ -8,6 +8,7 @@ use trirpc_core::Instant;
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallOptions, Metadata, MethodSpec, Status};
 
+use super::stack::Attached;
 use crate::marker::BoxFuture;
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
 use crate::session::ClientSession;
@@ -19,13 +20,15 @@ pub(crate) struct Request {
     pub(crate) codec: &'static str,
     /// The only message of a call that has one, encoded when the call was made.
     pub(crate) message: Option<Encoded>,
+    pub(crate) attached: Attached,
 }
 
 impl Request {
-    fn start(self, session: &ClientSession) -> RawCall {
+    fn start(mut self, session: &ClientSession) -> RawCall {
+        let attached = &mut self.attached;
         let started = match self.message {
-            Some(message) => session.try_start_encoded(&self.method, &self.options, self.codec, message),
-            None => session.try_start(&self.method, &self.options, self.codec),
+            Some(message) => session.try_start_encoded(&self.method, &self.options, self.codec, message, attached),
+            None => session.try_start(&self.method, &self.options, self.codec, attached),
         };
         started.unwrap_or_else(|(status, _)| RawCall::failed(status))
     }

@@ -106,6 +106,7 @@ impl IncomingCall {
             protocol: request.protocol,
             codec: codec.name(),
             peer: request.peer,
+            compressor: request.compressor,
             trailers: trirpc_core::call::Metadata::new(),
             extensions: Extensions::default(),
         };

@@ -11,6 +11,7 @@ use trirpc_core::Instant;
 use trirpc_core::call::{Metadata, Method, MethodSpec, Protocol, Status};
 
 use crate::cancel::Cancelled;
+use crate::compress::Compressor;
 use crate::marker::MaybeSend;
 use crate::raw::Typed;
 use crate::session::CallSeat;
@@ -28,6 +29,7 @@ pub struct Context {
     pub(super) protocol: Protocol,
     pub(super) codec: &'static str,
     pub(super) peer: Option<Arc<str>>,
+    pub(super) compressor: Compressor,
     pub(super) trailers: Metadata,
     pub(super) extensions: Extensions,
 }
@@ -89,12 +91,18 @@ impl Context {
         &mut self.trailers
     }
 
+    /// Sends the messages from here on as they are, whatever was agreed on: for a response that does not compress.
+    pub fn disable_compression(&mut self) {
+        self.compressor = Compressor::default();
+        self.seat.disable_compression();
+    }
+
     /// Generated code: answers a call that has a single response.
     #[doc(hidden)]
     pub fn respond<Req, Res>(self, method: &'static Method<Req, Res>, result: Result<Res, Status>) {
         let codec = method.codec(self.codec).unwrap_or_else(|| method.default_codec()).response;
         match result {
-            Ok(message) => self.seat.respond(&Typed { codec, item: &message }, self.trailers),
+            Ok(message) => self.seat.respond(&Typed { codec, item: &message }, &self.compressor, self.trailers),
             Err(status) => self.seat.end(status, self.trailers),
         }
     }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use trirpc_core::call::{CallKind, MethodSpec, Status};
+use trirpc_core::call::{CallKind, Compression, MethodSpec, Status};
 
 use super::service::Service;
+use crate::compress::Compressions;
 
 /// Services by path. The lookup is exact: one hash of the whole path.
 #[derive(Clone, Default)]
@@ -14,6 +15,7 @@ pub struct Router {
     services: Vec<Arc<dyn Service>>,
     methods: HashMap<&'static str, Place>,
     names: Vec<&'static str>,
+    compressions: Compressions,
 }
 
 /// Where a path leads: a method of a service.
@@ -55,6 +57,29 @@ impl Router {
         self.names.push(descriptor.name());
         self.services.push(service);
         self
+    }
+
+    /// Takes requests that are compressed so, and tells clients; the first is preferred. What answers a compressed
+    /// request is compressed too.
+    #[must_use]
+    pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
+        self.compressions.accept(Arc::new(compression));
+        self
+    }
+
+    /// Compresses the responses of all clients that accept it. Of several, the client's order decides.
+    ///
+    /// Messages below [`compress_min`](trirpc_core::Config::compress_min) bytes stay as they are, as do those that
+    /// would not become smaller. Requests that are compressed need
+    /// [`accept_compression`](Self::accept_compression) as well.
+    #[must_use]
+    pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
+        self.compressions.send(Arc::new(compression));
+        self
+    }
+
+    pub(crate) const fn compressions(&self) -> &Compressions {
+        &self.compressions
     }
 
     /// Full names of the services, in the order in which they were added.

@@ -23,6 +23,7 @@ pub fn serve_connection<T: Transport, Z: Time>(
     time: Z,
     spawn: impl FnMut(ServerTask) + MaybeSend + 'static,
 ) -> (ServerSession, Driver<T, Server, Z>) {
+    let config = router.compressions().announce(config);
     let conn = Connection::<Server>::new(config, Some(HttpVersion::Http2), time.now());
     let shared = Shared::new(conn, ServerState::new(router, io.peer()), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), Dispatch::new(spawn), time);

@@ -1,16 +1,17 @@
 //! The client's end of a session: starting calls and reading their outcome.
 
+use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use trirpc_core::buf::{Encoded, MessageBuf};
-use trirpc_core::call::{CallOptions, Code, Metadata, MethodSpec, Origin, Recv, Status};
+use trirpc_core::call::{CallOptions, Code, Compression, Metadata, MethodSpec, Origin, Recv, Status};
 use trirpc_core::{CallId, CallMut, Client, ErrorCode, Event, Instant, OpenError, SendError};
 
 use super::send::{is_inline, over};
 use super::slots::{Slot, register};
 use super::{SessionRole, Shared, State};
-use crate::client::Invoke;
+use crate::client::{Attached, Invoke, Stack};
 use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, RawCall, Received};
 
 /// What a client keeps beside a call.
@@ -46,11 +47,30 @@ impl SessionRole for Client {
 }
 
 impl Shared<Client> {
-    fn open(&self, open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>) -> Opened {
+    fn open(
+        &self,
+        options: &CallOptions,
+        attached: &mut Attached,
+        open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>,
+    ) -> Opened {
         self.with(|state, now| match open(state, now) {
-            Ok(id) => Ok(state.slots.insert(id, ClientSlot::default())),
+            Ok(id) => {
+                let mut codings = mem::take(&mut attached.codings);
+                codings.max_recv = options.max_recv_message.unwrap_or_else(|| state.conn.config().max_recv_message);
+                Ok(state.slots.insert(id, codings, ClientSlot::default()))
+            }
             Err(error) => Err((open_status(&error, state), error)),
         })
+    }
+
+    /// Nobody can use the rest of a call that sent a damaged message.
+    fn give_up(&self, key: CallKey) {
+        self.with(|state, now| {
+            let id = state.slots.find(key).map(|slot| slot.id);
+            if let Some(mut call) = id.and_then(|id| state.conn.call(id)) {
+                call.cancel(Code::Cancelled, now);
+            }
+        });
     }
 }
 
@@ -116,11 +136,15 @@ impl Carrier for Shared<Client> {
     }
 
     fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
-        self.with(|state, _| {
+        let mut inflater = None;
+        let poll = self.with(|state, _| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match slot.role.message.take().map_or_else(|| call.recv(), Recv::Message) {
-                Recv::Message(message) => Poll::Ready(Ok(Received::Message(message))),
+                Recv::Message(message) => {
+                    inflater = slot.codings.inflater(&message);
+                    Poll::Ready(Ok(Received::Message(message)))
+                }
                 Recv::Blocked => {
                     register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
@@ -130,10 +154,21 @@ impl Carrier for Shared<Client> {
                     _ => Err(outcome(&call, state.cause.as_deref())),
                 }),
             }
-        })
+        });
+        match (inflater, poll) {
+            (Some(inflater), Poll::Ready(Ok(Received::Message(message)))) => {
+                let inflated = inflater.inflate(message);
+                if inflated.is_err() {
+                    self.give_up(key);
+                }
+                Poll::Ready(inflated.map(Received::Message))
+            }
+            (_, poll) => poll,
+        }
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
+        let mut inflater = None;
         let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready((Err(over()), None)) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready((Err(over()), None)) };
@@ -149,11 +184,11 @@ impl Carrier for Shared<Client> {
             }
             let answer = match call.status() {
                 Some(status) if status.is_ok() => match slot.role.message.take() {
-                    Some(message) => Ok(Outcome {
-                        message,
-                        headers: call.metadata().cloned().unwrap_or_default(),
-                        trailers: status.metadata().clone(),
-                    }),
+                    Some(message) => {
+                        inflater = slot.codings.inflater(&message);
+                        let headers = call.metadata().cloned().unwrap_or_default();
+                        Ok(Outcome { message, headers, trailers: status.metadata().clone() })
+                    }
                     None => {
                         Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
                     }
@@ -163,7 +198,12 @@ impl Carrier for Shared<Client> {
             Poll::Ready((answer, state.release(key, half, false, now)))
         });
         // The slot, with whatever waker is in it, is dropped with the lock released.
-        poll.map(|(answer, _)| answer)
+        match (inflater, poll) {
+            (Some(inflater), Poll::Ready((Ok(Outcome { message, headers, trailers }), _))) => {
+                Poll::Ready(inflater.inflate(message).map(|message| Outcome { message, headers, trailers }))
+            }
+            (_, poll) => poll.map(|(answer, _)| answer),
+        }
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
@@ -210,6 +250,7 @@ impl State<Client> {
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     handle: Arc<Handle>,
+    stack: Stack,
 }
 
 #[derive(Debug)]
@@ -225,7 +266,25 @@ impl Drop for Handle {
 
 impl ClientSession {
     pub(crate) fn new(shared: Arc<Shared<Client>>) -> Self {
-        Self { handle: Arc::new(Handle { shared }) }
+        Self { handle: Arc::new(Handle { shared }), stack: Stack::default() }
+    }
+
+    /// A handle that also offers the server to compress its responses so; the first is preferred.
+    #[must_use]
+    pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
+        self.stack.compressions.accept(Arc::new(compression));
+        self
+    }
+
+    /// A handle whose messages are compressed so; of several, by the first. As
+    /// [`Channel::send_compression`](crate::Channel::send_compression).
+    #[must_use]
+    pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
+        let compression: Arc<dyn Compression> = Arc::new(compression);
+        // A server may answer a compressed request by the same compression without looking at what is offered.
+        self.stack.compressions.accept(Arc::clone(&compression));
+        self.stack.compressions.send(compression);
+        self
     }
 
     /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
@@ -264,8 +323,9 @@ impl ClientSession {
         method: &MethodSpec,
         options: &CallOptions,
         codec: &'static str,
+        attached: &mut Attached,
     ) -> Result<RawCall, (Status, OpenError)> {
-        let key = self.shared().open(|state, now| state.conn.open(method, options, codec, now))?;
+        let key = self.shared().open(options, attached, |state, now| state.conn.open(method, options, codec, now))?;
         Ok(self.raw(key))
     }
 
@@ -276,27 +336,34 @@ impl ClientSession {
         options: &CallOptions,
         codec: &'static str,
         request: &dyn Encode,
+        attached: &mut Attached,
     ) -> Result<RawCall, (Status, OpenError)> {
-        if !is_inline(request) {
-            let encoded = self.shared().encode(request).map_err(|status| (status, OpenError::Unsupported))?;
-            return self.try_start_encoded(method, options, codec, encoded);
+        let shared = self.shared();
+        if !is_inline(request) || attached.codings.send.wants(request.encoded_len(), shared.compress_min) {
+            let encoded = shared.encode(request).map_err(|status| (status, OpenError::Unsupported))?;
+            return self.try_start_encoded(method, options, codec, encoded, attached);
         }
-        let key =
-            self.shared().open(|state, now| state.conn.open_unary(method, options, &Erased(codec), &request, now))?;
+        let key = shared.open(options, attached, |state, now| {
+            state.conn.open_unary(method, options, &Erased(codec), &request, now)
+        })?;
         Ok(self.raw(key))
     }
 
-    /// Starts a call with its only request, encoded before.
+    /// Starts a call with its only request, encoded before; it is compressed here if the call is.
     pub(crate) fn try_start_encoded(
         &self,
         method: &MethodSpec,
         options: &CallOptions,
         codec: &'static str,
         request: Encoded,
+        attached: &mut Attached,
     ) -> Result<RawCall, (Status, OpenError)> {
         let shared = self.shared();
+        let request = shared.compress(request, &attached.codings.send);
+        let request = request.map_err(|status| (status, OpenError::Unsupported))?;
         let kept = request.clone();
-        let opened = shared.open(|state, now| state.conn.open_unary_encoded(method, options, codec, request, now));
+        let opened = shared
+            .open(options, attached, |state, now| state.conn.open_unary_encoded(method, options, codec, request, now));
         shared.recycle(Some(kept));
         Ok(self.raw(opened?))
     }
@@ -312,7 +379,10 @@ impl ClientSession {
 
 impl Invoke for ClientSession {
     fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
-        self.try_start(method, options, codec).unwrap_or_else(|(status, _)| RawCall::failed(status))
+        let started = self.stack.prepare(options).and_then(|(options, mut attached)| {
+            self.try_start(method, &options, codec, &mut attached).map_err(|(status, _)| status)
+        });
+        started.unwrap_or_else(RawCall::failed)
     }
 
     fn start_unary(
@@ -322,7 +392,10 @@ impl Invoke for ClientSession {
         codec: &'static str,
         request: &dyn Encode,
     ) -> RawCall {
-        self.try_start_unary(method, options, codec, request).unwrap_or_else(|(status, _)| RawCall::failed(status))
+        let started = self.stack.prepare(options).and_then(|(options, mut attached)| {
+            self.try_start_unary(method, &options, codec, request, &mut attached).map_err(|(status, _)| status)
+        });
+        started.unwrap_or_else(RawCall::failed)
     }
 
     fn now(&self) -> Instant {

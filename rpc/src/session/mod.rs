@@ -4,7 +4,7 @@
 //! One mutex guards the connection and the table of wakers. While it is held: no system calls (the clock
 //! is read before), no foreign wakers fired or dropped (they are collected and fired after), and no user code but
 //! `Codec::encode` of a message of at most [`INLINE`] bytes; larger messages are encoded outside.
-//! Decoding is always outside. A codec that panics leaves the core consistent, so a poisoned lock is
+//! Decoding, compressing and inflating are always outside. A codec that panics leaves the core consistent, so a poisoned lock is
 //! taken as it is. No other lock is taken while it is held.
 
 mod client;
@@ -68,6 +68,7 @@ pub(crate) struct Shared<R: SessionRole> {
     clock: Box<dyn Clock>,
     state: Mutex<State<R>>,
     max_send_message: usize,
+    compress_min: usize,
     /// Buffers for messages that are encoded outside; never locked together with `state`.
     pool: Mutex<BufferPool>,
 }
@@ -92,7 +93,9 @@ pub(crate) struct State<R: SessionRole> {
 
 impl<R: SessionRole> Shared<R> {
     pub(crate) fn new(conn: Connection<R>, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
-        let (pool, max_send_message) = (BufferPool::new(conn.config().pool_bytes), conn.config().max_send_message);
+        let config = conn.config();
+        let (max_send_message, compress_min) = (config.max_send_message, config.compress_min);
+        let pool = Mutex::new(BufferPool::new(config.pool_bytes));
         let state = State {
             conn,
             slots: Slots::new(),
@@ -104,7 +107,7 @@ impl<R: SessionRole> Shared<R> {
             wakes: Vec::new(),
             stale: Vec::new(),
         };
-        Arc::new(Self { clock: Box::new(clock), state: Mutex::new(state), max_send_message, pool: Mutex::new(pool) })
+        Arc::new(Self { clock: Box::new(clock), state: Mutex::new(state), max_send_message, compress_min, pool })
     }
 
     pub(crate) fn now(&self) -> Instant {

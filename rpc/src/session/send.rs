@@ -8,38 +8,41 @@ use trirpc_core::call::Status;
 
 use super::slots::register;
 use super::{INLINE, SessionRole, Shared};
+use crate::compress::Compressor;
 use crate::raw::{CallKey, Encode, Erased, Outgoing, encode, send_status};
 
 /// What a look at the connection led to.
 enum Step {
-    /// There is room for a message that is to be encoded outside.
-    Encode,
+    /// There is room for a message that is to be encoded outside, and compressed if the call is.
+    Encode(Compressor),
     Done(Poll<Result<(), Status>>),
 }
 
 impl<R: SessionRole> Shared<R> {
-    /// Queues a message. A small one is encoded under the lock; a large one outside, once there is room
-    /// for it. A sender has one owner, so the room cannot shrink meanwhile.
+    /// Queues a message. A small one is encoded under the lock; one that is large or to be compressed outside,
+    /// once there is room for it. A sender has one owner, so the room cannot shrink meanwhile.
     pub(super) fn queue(
         &self,
         key: CallKey,
         outgoing: &mut Outgoing<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Status>> {
-        let is_large = !is_inline(outgoing.message);
+        let (is_large, len) = (!is_inline(outgoing.message), outgoing.message.encoded_len());
         loop {
             let step = self.with(|state, now| {
                 let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let Some(mut call) = state.conn.call(slot.id) else { return Step::Done(Poll::Ready(Err(over()))) };
+                let compresses = outgoing.compress && slot.codings.send.wants(len, self.compress_min);
                 let sent = R::before_send(slot, &mut call, now).and_then(|()| match &outgoing.encoded {
                     Some(encoded) => call.send_encoded(encoded.clone(), now).map(|()| true),
-                    None if is_large && call.send_capacity() > 0 => Ok(false),
+                    None if (is_large || compresses) && call.send_capacity() > 0 => Ok(false),
                     // A connection without room says so before it encodes.
                     None => call.send(&Erased(""), &outgoing.message, now).map(|()| true),
                 });
                 Step::Done(match sent {
                     Ok(true) => Poll::Ready(Ok(())),
-                    Ok(false) => return Step::Encode,
+                    Ok(false) if compresses => return Step::Encode(slot.codings.send.clone()),
+                    Ok(false) => return Step::Encode(Compressor::default()),
                     Err(SendError::Blocked) => {
                         register(&mut slot.send, cx, &mut state.stale);
                         Poll::Pending
@@ -50,7 +53,9 @@ impl<R: SessionRole> Shared<R> {
                 })
             });
             match step {
-                Step::Encode => outgoing.encoded = Some(self.encode(outgoing.message)?),
+                Step::Encode(compressor) => {
+                    outgoing.encoded = Some(self.compress(self.encode(outgoing.message)?, &compressor)?);
+                }
                 Step::Done(Poll::Pending) => return Poll::Pending,
                 Step::Done(poll) => {
                     self.recycle(outgoing.encoded.take());
@@ -64,6 +69,21 @@ impl<R: SessionRole> Shared<R> {
     pub(super) fn encode(&self, message: &dyn Encode) -> Result<Encoded, Status> {
         let buf = self.pool().get(message.encoded_len().unwrap_or_default().min(self.max_send_message));
         encode(message, buf, self.max_send_message)
+    }
+
+    /// Compresses a message outside the lock, if it is to be.
+    pub(super) fn compress(&self, plain: Encoded, compressor: &Compressor) -> Result<Encoded, Status> {
+        if !compressor.wants(Some(plain.bytes.len()), self.compress_min) {
+            return Ok(plain);
+        }
+        let buf = self.pool().get(plain.bytes.len());
+        match compressor.compress(&plain, buf)? {
+            None => Ok(plain),
+            Some(compressed) => {
+                self.recycle(Some(plain));
+                Ok(compressed)
+            }
+        }
     }
 
     /// Keeps the memory of a message that was handed to the connection.

@@ -10,6 +10,7 @@ use super::send::{is_inline, over};
 use super::slots::{Slot, collect, register};
 use super::{SessionRole, Shared, State};
 use crate::cancel::Signal;
+use crate::compress::{Codings, Compressor};
 use crate::marker::MaybeSend;
 use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, Received};
 use crate::server::{Route, Router, ServerTask};
@@ -143,7 +144,15 @@ impl State<Server> {
         let waits = kind.is_single_request();
         let (waiting, start) = if waits { (Some(route), None) } else { (None, Some(route)) };
         let slot = ServerSlot { task: None, waiting, headers: Some(Metadata::new()), is_over: false, signal: None };
-        let key = self.slots.insert(id, slot);
+        let compressions = self.extra.router.compressions();
+        let mut codings = Codings::default();
+        if !compressions.is_none() {
+            let encoding = self.conn.call(id).and_then(|call| call.send_encoding());
+            codings.send = Compressor::new(encoding.and_then(|name| compressions.find(name)));
+            codings.accept = compressions.clone();
+            codings.max_recv = self.conn.config().max_recv_message;
+        }
+        let key = self.slots.insert(id, codings, slot);
         self.extra.starts.extend(start.map(|route| Start { key, route }));
     }
 
@@ -182,11 +191,15 @@ impl Carrier for Shared<Server> {
     }
 
     fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
-        self.with(|state, _| {
+        let mut inflater = None;
+        let poll = self.with(|state, _| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match call.recv() {
-                Recv::Message(message) => Poll::Ready(Ok(Received::Message(message))),
+                Recv::Message(message) => {
+                    inflater = slot.codings.inflater(&message);
+                    Poll::Ready(Ok(Received::Message(message)))
+                }
                 Recv::End if call.is_over() => {
                     Poll::Ready(Err(Status::cancelled("the call ended before its last message")))
                 }
@@ -197,7 +210,13 @@ impl Carrier for Shared<Server> {
                     Poll::Pending
                 }
             }
-        })
+        });
+        match (inflater, poll) {
+            (Some(inflater), Poll::Ready(Ok(Received::Message(message)))) => {
+                Poll::Ready(inflater.inflate(message).map(Received::Message))
+            }
+            (_, poll) => poll,
+        }
     }
 
     fn poll_outcome(&self, key: CallKey, _: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
@@ -234,6 +253,7 @@ pub(crate) struct RequestInfo {
     pub(crate) protocol: Protocol,
     pub(crate) codec: String,
     pub(crate) peer: Option<Arc<str>>,
+    pub(crate) compressor: Compressor,
 }
 
 impl CallSeat {
@@ -257,6 +277,7 @@ impl CallSeat {
                 protocol: call.protocol(),
                 codec: call.codec_name().to_owned(),
                 peer: state.extra.peer.clone(),
+                compressor: slot.codings.send.clone(),
             })
         })
     }
@@ -294,9 +315,23 @@ impl CallSeat {
         })
     }
 
+    /// Compresses no further message of the response.
+    pub(crate) fn disable_compression(&self) {
+        self.shared.with(|state, _| {
+            if let Some(slot) = state.slots.find(self.key) {
+                slot.codings.send = Compressor::default();
+            }
+        });
+    }
+
     /// Answers with the only response: head, message and trailers leave in one run.
-    pub(crate) fn respond(&self, message: &dyn Encode, trailers: Metadata) {
-        let encoded = if is_inline(message) { Ok(None) } else { self.shared.encode(message).map(Some) };
+    pub(crate) fn respond(&self, message: &dyn Encode, compressor: &Compressor, trailers: Metadata) {
+        let shared = &self.shared;
+        let encoded = if is_inline(message) && !compressor.wants(message.encoded_len(), shared.compress_min) {
+            Ok(None)
+        } else {
+            shared.encode(message).and_then(|plain| shared.compress(plain, compressor)).map(Some)
+        };
         let mut encoded = match encoded {
             Ok(encoded) => encoded,
             Err(status) => return self.end(status, trailers),

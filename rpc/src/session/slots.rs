@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 
 use trirpc_core::CallId;
 
+use crate::compress::Codings;
 use crate::raw::{CallKey, Half};
 
 /// The wakers of one call, each owned by one party.
@@ -15,6 +16,8 @@ pub(crate) struct Slot<X> {
     pub(crate) recv: Option<Waker>,
     /// Whoever waits for room in the send buffer.
     pub(crate) send: Option<Waker>,
+    /// How its messages are compressed and inflated.
+    pub(crate) codings: Codings,
     /// Halves whose owner still exists.
     pub(crate) halves: Halves,
     /// What only one role keeps.
@@ -62,7 +65,7 @@ impl<X> Slots<X> {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, id: CallId, role: X) -> CallKey {
+    pub(crate) fn insert(&mut self, id: CallId, codings: Codings, role: X) -> CallKey {
         let index = id.index();
         if self.entries.len() <= index {
             self.entries.resize_with(index + 1, || Entry { generation: 0, slot: None });
@@ -72,7 +75,7 @@ impl<X> Slots<X> {
         if entry.slot.is_none() {
             self.len += 1;
         }
-        entry.slot = Some(Slot { id, recv: None, send: None, halves: Halves::BOTH, role });
+        entry.slot = Some(Slot { id, recv: None, send: None, codings, halves: Halves::BOTH, role });
         CallKey::new(index as u32, entry.generation)
     }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod channel;
+mod compress;
 mod driver;
 mod endings;
 mod interleave;

@@ -109,6 +109,10 @@ impl Echo {
             "remaining" => Ok(format!("{:?}", cx.remaining())),
             "peer" => Ok(cx.peer().unwrap_or("nobody").to_owned()),
             "lie" => Ok(LIE.to_owned()),
+            "plain" => {
+                cx.disable_compression();
+                Ok("x".repeat(5000))
+            }
             "large" => Ok("x".repeat(100_000)),
             _ => Ok(request),
         }

@@ -5,6 +5,7 @@ pub mod echo;
 pub mod executor;
 pub mod link;
 pub mod network;
+pub mod rle;
 pub mod script;
 
 pub use echo::{CHAT, GATHER, LOTS, SAY};
