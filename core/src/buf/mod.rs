@@ -20,5 +20,10 @@ pub use transmit::Transmit;
 /// pins the window it lies in.
 pub(crate) const SHARE_FROM: usize = 1024;
 
+/// Pieces below this size are copied when they have to wait for the rest of their message: a peer that
+/// spreads a little over each window would otherwise pin them all. A window has 64 KiB at most, so what
+/// waits holds at most eight times its size.
+pub(crate) const WAIT_FROM: usize = 8 * 1024;
+
 #[cfg(test)]
 mod tests;

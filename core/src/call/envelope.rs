@@ -6,7 +6,7 @@ use core::mem;
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::status::{Origin, Status};
-use crate::buf::{MessageBuf, SHARE_FROM};
+use crate::buf::{MessageBuf, WAIT_FROM};
 
 /// Octets in front of each message.
 pub(crate) const PREFIX: usize = 5;
@@ -230,8 +230,8 @@ impl Front {
             let piece = data.split_to(data.len().min(*missing));
             *missing -= piece.len();
             let is_complete = *missing == 0;
-            // Without this, a peer that sends single octets costs a handle for each.
-            if piece.len() < SHARE_FROM && (!is_complete || !self.tail.is_empty()) {
+            // Without this, a peer that sends single octets costs a handle for each, and pins what they came in.
+            if piece.len() < WAIT_FROM && (!is_complete || !self.tail.is_empty()) {
                 self.tail.extend_from_slice(&piece);
             } else {
                 self.message.push(mem::take(&mut self.tail).freeze());
@@ -264,7 +264,7 @@ struct Backlog {
 
 impl Backlog {
     fn push(&mut self, data: Bytes) {
-        if data.len() >= SHARE_FROM {
+        if data.len() >= WAIT_FROM {
             self.seal();
             self.chunks.push_back(data);
         } else {

@@ -75,16 +75,16 @@ fn a_prefix_in_a_chunk_of_its_own_costs_no_copy_of_the_payload() {
 
 #[test]
 fn payloads_are_not_copied_whole_or_in_large_pieces() {
-    let whole = Bytes::from(body(&[&[1; 100], &[2; 3000]]));
-    let mut decoder = Decoder::new(LIMIT);
-    decoder.push(whole.slice(..2000)).unwrap();
-    decoder.push(whole.slice(2000..)).unwrap();
+    let whole = Bytes::from(body(&[&[1; 100], &[2; 30_000]]));
+    let mut decoder = Decoder::new(30_000);
+    decoder.push(whole.slice(..20_000)).unwrap();
+    decoder.push(whole.slice(20_000..)).unwrap();
     assert_eq!(decoder.pull().unwrap().chunk().as_ptr(), whole[PREFIX..].as_ptr());
     let mut second = decoder.pull().unwrap();
-    assert_eq!(second.len(), 3000);
+    assert_eq!(second.len(), 30_000);
     assert_eq!(second.chunk().as_ptr(), whole[PREFIX + 100 + PREFIX..].as_ptr());
     second.advance(second.chunk().len());
-    assert_eq!(second.chunk().as_ptr(), whole[2000..].as_ptr());
+    assert_eq!(second.chunk().as_ptr(), whole[20_000..].as_ptr());
 }
 
 /// h2:A21: single octets are copied together, at the front and behind a complete message.
