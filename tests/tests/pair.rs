@@ -163,7 +163,31 @@ fn calls_pass_through_a_network_of_single_bytes() {
     for (i, id) in ids.into_iter().enumerate() {
         assert_eq!(outcome(&mut pair, id).0, Some(vec![i as u8; 1000 * i]));
     }
+    assert!([&pair.up, &pair.down].iter().all(|pipe| pipe.writes().iter().all(|&written| written == 1)));
     pair.assert_quiet();
+}
+
+/// checklist P1: one cut, at every byte of both directions in turn, changes neither a frame nor the outcome.
+#[test]
+fn a_cut_at_any_byte_changes_nothing() {
+    let run = |cut: u64| {
+        let pipe = || Pipe::new(Chunks::CutAt(vec![cut]));
+        let mut pair = Setup { up: pipe(), down: pipe(), ..Setup::default() }.start();
+        pair.drive();
+        let ids = [open_unary(&mut pair, b"first"), open_unary(&mut pair, &[7; 100])];
+        exchange(&mut pair);
+        let outcomes = ids.map(|id| outcome(&mut pair, id));
+        pair.assert_quiet();
+        let sent = [Side::Client, Side::Server].map(|side| pair.trace.sent_by(side).cloned().collect::<Vec<_>>());
+        let len = [&pair.up, &pair.down].map(|pipe| pipe.writes().iter().sum::<usize>() as u64);
+        (outcomes, sent, len)
+    };
+    let uncut = run(0);
+    let end = *uncut.2.iter().max().expect("two directions");
+    assert!(end > 200, "{end}");
+    for cut in 1..end {
+        assert_eq!(run(cut), uncut, "cut at {cut}");
+    }
 }
 
 /// A server that does not read one upload goes on serving the other calls, and the upload stays within its window.
