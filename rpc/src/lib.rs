@@ -73,7 +73,7 @@ pub use transport::{Io, Transport};
 #[doc(no_inline)]
 pub use trirpc_core::call::{
     CallKind, CallOptions, Code, Codec, Compression, Metadata, Method, MethodCodec, MethodSpec, Origin, Protocol,
-    Status,
+    ServiceVariant, Status, TripleHeaders,
 };
 #[doc(no_inline)]
 pub use trirpc_core::{Config, ConnectionError, Endpoint, HttpVersion, Instant};

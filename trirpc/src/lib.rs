@@ -25,7 +25,8 @@ pub use trirpc_smol as smol;
 pub use bytes::Bytes;
 pub use trirpc_core::Config;
 pub use trirpc_core::call::{
-    CallKind, CallOptions, Code, Codec, Compression, Metadata, MetadataError, Method, MethodSpec, Origin, Status,
+    CallKind, CallOptions, Code, Codec, Compression, Metadata, MetadataError, Method, MethodSpec, Origin, Protocol,
+    ServiceVariant, Status, TripleHeaders,
 };
 #[cfg(feature = "gzip")]
 pub use trirpc_proto::Gzip;

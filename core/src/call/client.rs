@@ -1,28 +1,26 @@
 //! The client's side of a call, as a pure machine: heads, octets and trailers in, messages and a status out.
 
-use alloc::borrow::Cow;
-use alloc::format;
 use alloc::vec::Vec;
-use core::mem;
 
 use bytes::Bytes;
 
 use super::Recv;
-use super::compress::{self, Announced};
-use super::envelope::{Decoder, PREFIX, peer_fault};
+use super::body::Decoder;
+use super::decimal;
+use super::envelope::PREFIX;
 use super::metadata::Metadata;
 use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
-use super::percent;
-use super::protocol::{Protocol, ProtocolSpec};
+use super::protocol::{self, Protocol, ProtocolSpec};
 use super::send::SendSide;
-use super::status::{Code, Origin, Status};
-use super::timeout::format_grpc_timeout;
-use super::trailers;
+use super::status::Status;
+use super::variant::ServiceVariant;
 use crate::encodings::{Encodings, IDENTITY};
-use crate::error::{ErrorCode, OpenError, SendError, StreamError};
-use crate::http::{DeadlineField, HeaderName, Headers, Method, RequestHead, ResponseHead};
+use crate::error::{ErrorCode, OpenError, SendError};
+use crate::http::{DeadlineField, HeaderName, Headers, Method, RequestHead};
 use crate::time::Instant;
+
+mod receive;
 
 /// `user-agent` of every request.
 const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
@@ -34,7 +32,7 @@ const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
 ///
 /// ```text
 ///              handle_head              handle_end
-/// AwaitHead ──────────────▶ Body, NotRpc ──────────────▶ Done
+/// AwaitHead ──────────────▶ Body, Whole, NotRpc ───────▶ Done
 ///     └─── handle_head(end), handle_reset, fail, fault ───▲
 /// ```
 #[derive(Debug)]
@@ -46,6 +44,7 @@ pub struct ClientCall {
     compression: Option<&'static str>,
     accept_compressions: Encodings,
     request: Metadata,
+    variant: ServiceVariant,
     deadline: Option<Instant>,
     send: SendSide,
     state: State,
@@ -62,6 +61,11 @@ enum State {
         http: u16,
         early: Option<Status>,
     },
+    /// The head came and told the outcome, with the trailers; the body is the message, or explains the error.
+    Whole {
+        http: u16,
+        trailers: Metadata,
+    },
     /// An answer of plain HTTP, not RPC. The beginning of its body is kept, for people.
     NotRpc {
         status: Status,
@@ -69,9 +73,6 @@ enum State {
     },
     Done(Status),
 }
-
-/// Most bytes of a plain HTTP body that go into a status message.
-const MAX_TEXT: usize = 200;
 
 impl ClientCall {
     /// A call that is yet to be sent; `codec` is the [name](super::Codec::name) of its codec.
@@ -86,10 +87,8 @@ impl ClientCall {
         deadline: Option<Instant>,
     ) -> Result<Self, OpenError> {
         let kind = method.kind();
-        let spec = options.protocol.unwrap_or(Protocol::Grpc).spec(kind);
-        if !spec.is_carried() {
-            return Err(OpenError::Unsupported);
-        }
+        let protocol = options.protocol.unwrap_or(Protocol::Grpc);
+        let spec = protocol::for_client(protocol, options.triple_headers, kind).ok_or(OpenError::Unsupported)?;
         let compression = options.compression.filter(|name| *name != IDENTITY);
         let single = kind.is_single_request();
         Ok(Self {
@@ -100,31 +99,40 @@ impl ClientCall {
             compression,
             accept_compressions: options.accept_compressions.clone().unwrap_or(limits.accept_compressions),
             request: options.metadata.clone(),
+            variant: options.variant.clone(),
             deadline,
             send: SendSide::new(spec.body, single, limits.max_send_message, compression.is_some()),
             state: State::AwaitHead,
             response: None,
-            decoder: Decoder::new(options.max_recv_message.unwrap_or(limits.max_recv_message)),
+            decoder: Decoder::new(spec.body, options.max_recv_message.unwrap_or(limits.max_recv_message)),
             wants_reset: None,
         })
     }
 
     /// The request's head. The deadline is a field of its own, so that it tells what is left when the head leaves.
+    ///
+    /// In a dialect whose body is the message alone, `content-length` and the encoding are those of the message, so that
+    /// the head is to be asked for behind [`envelope`](Self::envelope) and [`finish`](Self::finish). Asked for earlier
+    /// it has neither, which peers understand too.
     pub fn request_head(&self, scheme: Bytes, authority: Bytes) -> RequestHead {
-        let mut headers = Headers::with_capacity(6 + self.request.len());
+        let mut headers = Headers::with_capacity(8 + self.request.len());
         let (name, value) = self.spec.marker;
         headers.push(name.clone(), value);
         headers.push(HeaderName::CONTENT_TYPE, self.spec.content_type(self.codec));
-        if let Some(name) = self.compression {
+        if let Some(name) = self.compression.filter(|_| self.send.announces_encoding()) {
             headers.push(self.spec.encoding.clone(), name);
         }
         if !self.accept_compressions.is_empty() {
             headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());
         }
         headers.push(HeaderName::USER_AGENT, USER_AGENT);
+        if let Some(len) = self.send.body_len() {
+            headers.push(HeaderName::CONTENT_LENGTH, decimal::text(len as u64));
+        }
         headers.extend(self.request.as_headers().iter().cloned());
-        let deadline =
-            self.deadline.map(|at| DeadlineField { at, name: self.spec.timeout, format: format_grpc_timeout });
+        self.variant.encode(&mut headers);
+        let field = self.deadline.zip(self.spec.timeout());
+        let deadline = field.map(|(at, field)| DeadlineField { at, name: field.name, format: field.format.format() });
         RequestHead { method: Method::Post, scheme, authority, path: self.path.clone(), headers, deadline }
     }
 
@@ -154,113 +162,6 @@ impl ClientCall {
     /// Why nothing more can be sent, if the call has ended.
     pub fn send_error(&self) -> Option<SendError> {
         self.send.error()
-    }
-
-    /// The final head of the response; `end` if the response ends with it.
-    pub fn handle_head(&mut self, head: ResponseHead, end: bool) {
-        match (&self.state, end) {
-            (State::Done(_), _) => {}
-            (State::AwaitHead, true) => {
-                let fallback = self.check_content_type(&head).err();
-                self.response = Some(Metadata::new());
-                let status =
-                    trailers::decode(head.headers).or(fallback).unwrap_or_else(|| self.plain_http(head.status));
-                self.end(status);
-            }
-            (State::Body { .. } | State::NotRpc { .. }, true) => self.handle_end(Some(head.headers)),
-            (State::AwaitHead, false) => self.begin(head),
-            (State::Body { .. } | State::NotRpc { .. }, false) => {
-                self.give_up(peer_fault("second response head"), ErrorCode::PROTOCOL_ERROR);
-            }
-        }
-    }
-
-    fn begin(&mut self, head: ResponseHead) {
-        match self.check_content_type(&head) {
-            Ok(()) => {}
-            Err(status) if head.status == 200 => return self.give_up(status, ErrorCode::CANCEL),
-            Err(status) => {
-                self.state = State::NotRpc { status, text: Vec::new() };
-                return;
-            }
-        }
-        let encoding = head.headers.get(self.spec.encoding).map(|value| &**value);
-        match compress::announced(encoding, self.accept_compressions.names()) {
-            Announced::Identity => {}
-            Announced::Known(name) => self.decoder.allow_compressed(name),
-            Announced::Unknown => {
-                let name = encoding.unwrap_or_default().escape_ascii();
-                let status = peer_fault(format!("response in the encoding `{name}`, which was not offered"));
-                return self.give_up(status, ErrorCode::CANCEL);
-            }
-        }
-        let early =
-            head.headers.contains(&HeaderName::GRPC_STATUS).then(|| trailers::decode(head.headers.clone())).flatten();
-        self.response = Some(Metadata::from_headers(head.headers));
-        self.state = State::Body { http: head.status, early };
-    }
-
-    /// Octets of the response's body, in any split.
-    pub fn handle_data(&mut self, data: Bytes) {
-        match &mut self.state {
-            State::Done(_) => {}
-            State::NotRpc { text, .. } => {
-                text.extend_from_slice(&data[..data.len().min(MAX_TEXT - text.len())]);
-                if text.len() == MAX_TEXT {
-                    self.end_plain(Some(ErrorCode::CANCEL));
-                }
-            }
-            State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
-            State::Body { .. } => {
-                if let Err(status) = self.decoder.push(data) {
-                    self.give_up(status, ErrorCode::CANCEL);
-                } else if self.kind.is_single_response() && self.decoder.begun() > 1 {
-                    self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
-                }
-            }
-        }
-    }
-
-    /// The end of the response: its trailers, or `None` if it ended without.
-    pub fn handle_end(&mut self, trailers: Option<Headers>) {
-        let (http, early) = match &mut self.state {
-            State::Body { http, early } => (*http, early.take()),
-            State::NotRpc { .. } => return self.end_plain(None),
-            State::AwaitHead => return self.end(peer_fault("the response ended before its head")),
-            State::Done(_) => return,
-        };
-        let status = match trailers {
-            Some(trailers) => trailers::decode(trailers).unwrap_or_else(|| self.plain_http(http)),
-            None => match early.filter(|_| self.decoder.begun() == 0) {
-                Some(status) => status,
-                None if http == 200 => peer_fault("the response ended without a status"),
-                None => self.plain_http(http),
-            },
-        };
-        self.end(status);
-    }
-
-    /// The peer reset the stream. Complete messages of a stream can still be pulled.
-    pub fn handle_reset(&mut self, code: ErrorCode) {
-        if matches!(self.state, State::NotRpc { .. }) {
-            return self.end_plain(None);
-        }
-        self.close(Status::from_reset(code), SendError::Failed(StreamError::Reset(code)));
-    }
-
-    /// Ends the call for a reason outside it: deadline, cancellation, loss of the connection. What was received and
-    /// not pulled is dropped.
-    pub fn fail(&mut self, status: Status) {
-        if matches!(self.state, State::Done(_)) {
-            return;
-        }
-        self.decoder.discard();
-        let error = match (status.origin(), status.code()) {
-            (Origin::Transport, _) => StreamError::Connection,
-            (_, Code::DeadlineExceeded) => StreamError::Deadline,
-            _ => StreamError::Cancelled,
-        };
-        self.close(status, SendError::Failed(error));
     }
 
     /// The next message. For a single response, `Blocked` until the outcome of the call is known, and `End` at once
@@ -297,7 +198,7 @@ impl ClientCall {
     pub fn status(&self) -> Option<&Status> {
         match &self.state {
             State::Done(status) => Some(status),
-            State::AwaitHead | State::Body { .. } | State::NotRpc { .. } => None,
+            State::AwaitHead | State::Body { .. } | State::Whole { .. } | State::NotRpc { .. } => None,
         }
     }
 
@@ -315,85 +216,6 @@ impl ClientCall {
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
-
-    /// The peer ended the response with this status; the messages must fit it.
-    fn end(&mut self, status: Status) {
-        let status = if !status.is_ok() {
-            status
-        } else if self.decoder.is_partial() {
-            peer_fault("the response ended inside a message")
-        } else if self.kind.is_single_response() && self.decoder.begun() == 0 {
-            cardinality("no message in a response of one")
-        } else {
-            status
-        };
-        self.close(status, SendError::Finished);
-    }
-
-    /// Ends an answer of plain HTTP, as far as it came.
-    fn end_plain(&mut self, reset: Option<ErrorCode>) {
-        let State::NotRpc { status, text } = &mut self.state else { return };
-        let text = percent::text(text.trim_ascii());
-        let mut status = mem::take(status);
-        if !text.is_empty() {
-            status.append_message(&format!(": {}", text.escape_debug()));
-        }
-        self.wants_reset = reset;
-        self.close(status, SendError::Finished);
-    }
-
-    /// The response cannot be used, and the rest of it is not wanted.
-    fn give_up(&mut self, status: Status, code: ErrorCode) {
-        self.wants_reset = Some(code);
-        self.close(status, SendError::Finished);
-    }
-
-    fn close(&mut self, status: Status, send: SendError) {
-        if matches!(self.state, State::Done(_)) {
-            return;
-        }
-        if self.kind.is_single_response() && !status.is_ok() {
-            self.decoder.discard();
-        }
-        self.send.end(send);
-        self.state = State::Done(status);
-    }
-
-    /// # Errors
-    /// The status that stands for a response whose content type is not what was asked for.
-    fn check_content_type(&self, head: &ResponseHead) -> Result<(), Status> {
-        // Some servers leave it out of otherwise good responses.
-        let Some(content_type) = head.headers.get(&HeaderName::CONTENT_TYPE) else { return Ok(()) };
-        match self.spec.codec(content_type) {
-            Some(codec) if codec == self.codec || head.status != 200 => Ok(()),
-            // A bare type names no codec: some servers answer with it whatever the request's was.
-            Some(_) if self.spec.is_bare(content_type) => Ok(()),
-            Some(codec) => Err(peer_fault(format!(
-                "response in codec `{}` to a request in `{}`",
-                codec.escape_ascii(),
-                self.codec
-            ))),
-            None => Err(Status::new(
-                self.spec.http_codes.code(head.status),
-                format!("HTTP status {} with content-type `{}`", head.status, content_type.escape_ascii()),
-            )
-            .with_origin(Origin::Peer)),
-        }
-    }
-
-    /// The status that stands for a response without one.
-    fn plain_http(&self, http: u16) -> Status {
-        let message = match http {
-            200 => Cow::Borrowed("the response has no status"),
-            _ => Cow::Owned(format!("HTTP status {http}")),
-        };
-        Status::new(self.spec.http_codes.code(http), message).with_origin(Origin::Peer)
-    }
-}
-
-/// The wrong number of messages.
-fn cardinality(message: &'static str) -> Status {
-    Status::unimplemented(message).with_origin(Origin::Peer)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use core::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::assembly::Assembly;
 use super::status::{Origin, Status};
 use crate::buf::{MessageBuf, WAIT_FROM};
 
@@ -183,10 +184,7 @@ impl Scan {
             return Err(peer_fault("compressed message without an announced encoding"));
         }
         if len > self.max_message {
-            return Err(Status::resource_exhausted(alloc::format!(
-                "received message of {len} bytes exceeds max_recv_message of {} bytes",
-                self.max_message
-            )));
+            return Err(too_large(len, self.max_message));
         }
         Ok(())
     }
@@ -196,9 +194,7 @@ impl Scan {
 #[derive(Debug, Default)]
 struct Front {
     state: State,
-    message: MessageBuf,
-    /// Small pieces, copied together behind `message`.
-    tail: BytesMut,
+    message: Assembly,
 }
 
 #[derive(Debug)]
@@ -223,22 +219,15 @@ impl Front {
     fn fill(&mut self, data: &mut Bytes, encoding: Option<&'static str>) {
         if let State::Prefix(prefix) = &mut self.state {
             let Some((flags, len)) = prefix.fill(data) else { return };
-            self.message = MessageBuf::new(encoding.filter(|_| flags == COMPRESSED && len > 0));
+            self.message = Assembly::new(encoding.filter(|_| flags == COMPRESSED && len > 0));
             self.state = State::Payload { missing: len };
         }
         if let State::Payload { missing } = &mut self.state {
             let piece = data.split_to(data.len().min(*missing));
             *missing -= piece.len();
             let is_complete = *missing == 0;
-            // Without this, a peer that sends single octets costs a handle for each, and pins what they came in.
-            if piece.len() < WAIT_FROM && (!is_complete || !self.tail.is_empty()) {
-                self.tail.extend_from_slice(&piece);
-            } else {
-                self.message.push(mem::take(&mut self.tail).freeze());
-                self.message.push(piece);
-            }
+            self.message.push(piece, is_complete);
             if is_complete {
-                self.message.push(mem::take(&mut self.tail).freeze());
                 self.state = State::Complete;
             }
         }
@@ -250,7 +239,7 @@ impl Front {
             return None;
         }
         self.state = State::default();
-        Some(mem::take(&mut self.message))
+        Some(mem::take(&mut self.message).finish())
     }
 }
 
@@ -291,6 +280,13 @@ impl Backlog {
             self.chunks.push_back(mem::take(&mut self.tail).freeze());
         }
     }
+}
+
+/// A status for a message that is larger than this side accepts.
+pub(crate) fn too_large(len: usize, limit: usize) -> Status {
+    Status::resource_exhausted(alloc::format!(
+        "received message of {len} bytes exceeds max_recv_message of {limit} bytes"
+    ))
 }
 
 /// A status for an answer or a request that breaks the protocol.

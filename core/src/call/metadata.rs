@@ -237,7 +237,7 @@ fn name(key: &str) -> Result<HeaderName, MetadataError> {
 
 /// Names that the protocol or HTTP owns: never taken from an application, never shown to one.
 fn is_reserved(name: &HeaderName) -> bool {
-    const NAMES: [HeaderName; 14] = [
+    const NAMES: [HeaderName; 16] = [
         HeaderName::TE,
         HeaderName::CONNECTION,
         HeaderName::KEEP_ALIVE,
@@ -252,8 +252,11 @@ fn is_reserved(name: &HeaderName) -> bool {
         HeaderName::USER_AGENT,
         HeaderName::TRAILER,
         HeaderName::DATE,
+        HeaderName::TRI_PROTOCOL_VERSION,
+        HeaderName::TRI_SERVICE_TIMEOUT,
     ];
-    const PREFIXES: [&[u8]; 3] = [b"grpc-", b"connect-", b"triple-"];
+    // What begins with `trailer-` is a trailer in some dialects, by another name.
+    const PREFIXES: [&[u8]; 4] = [b"grpc-", b"connect-", b"triple-", b"trailer-"];
     name.is_pseudo() || NAMES.contains(name) || PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix))
 }
 

@@ -4,21 +4,30 @@
 //! [`Connection`](crate::Connection) drives these machines; they also stand alone where the platform has an HTTP
 //! client of its own.
 
+mod assembly;
+mod bare;
 mod base64;
+mod body;
 mod client;
 mod codec;
 mod compress;
+mod decimal;
+mod details;
 mod envelope;
+mod error_json;
+mod json;
 mod metadata;
 mod method;
 mod options;
 mod percent;
+mod prefixed;
 mod protocol;
 mod send;
 mod server;
 mod status;
 mod timeout;
 mod trailers;
+mod variant;
 
 use crate::buf::MessageBuf;
 
@@ -30,10 +39,11 @@ pub use compress::{Compression, DecompressError};
 pub use metadata::{Metadata, MetadataError, Value};
 pub use method::{CallKind, InvalidPath, Method, MethodCodec, MethodSpec};
 pub use options::{CallLimits, CallOptions};
-pub use protocol::Protocol;
+pub use protocol::{Protocol, TripleHeaders};
 pub use server::{Accept, End, ServerCall};
 pub use status::{Code, Origin, Status};
 pub use timeout::{InvalidTimeout, format_grpc_timeout, parse_grpc_timeout};
+pub use variant::ServiceVariant;
 
 /// Outcome of pulling a message out of a call.
 #[derive(Clone, Debug)]

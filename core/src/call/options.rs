@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::metadata::Metadata;
-use super::protocol::Protocol;
+use super::protocol::{Protocol, TripleHeaders};
+use super::variant::ServiceVariant;
 use crate::config::Config;
 use crate::encodings::Encodings;
 
@@ -21,8 +22,12 @@ use crate::encodings::Encodings;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallOptions {
-    /// Wire protocol; `None` is gRPC framing on HTTP/2.
+    /// Wire protocol; `None` is gRPC framing on HTTP/2. A protocol without streams of its own carries them as gRPC.
     pub protocol: Option<Protocol>,
+    /// Names of the header fields of Triple's unary calls.
+    pub triple_headers: TripleHeaders,
+    /// Which implementation of the service the call is for, where the server has several.
+    pub variant: ServiceVariant,
     /// Time from `open` to the end of the call; `None` is no deadline.
     pub timeout: Option<Duration>,
     /// Request metadata.

@@ -1,12 +1,14 @@
 //! The wire protocols, as rows of a table. The call machines branch on the flags of a row, never on its name.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
 use super::method::CallKind;
 use super::status::tables::{self, HttpCodes, HttpStatuses};
-use crate::http::HeaderName;
+use super::timeout::TimeoutFormat;
+use crate::http::{HeaderName, Headers};
 
 /// A wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,12 +23,15 @@ pub enum Protocol {
     Connect,
 }
 
-impl Protocol {
-    /// The row of this protocol for calls of this kind.
-    pub(crate) fn spec(self, kind: CallKind) -> &'static ProtocolSpec {
-        let [unary, streaming] = &SPECS[self as usize];
-        if kind == CallKind::Unary { unary } else { streaming }
-    }
+/// By which names a client's Triple unary calls carry version and timeout. Servers of ours read all of them, and
+/// Connect's too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TripleHeaders {
+    /// `triple-protocol-version` and `triple-timeout-ms`, as dubbo-go has them.
+    #[default]
+    DubboGo,
+    /// `tri-protocol-version` and `tri-service-timeout`, as the specification and dubbo-js have them.
+    DubboJs,
 }
 
 /// What the body of a message stream is.
@@ -46,8 +51,7 @@ pub(crate) enum Trailers {
     /// In a last envelope that has this flag.
     #[allow(dead_code, reason = "read by the rows that are not carried yet")]
     Envelope(u8),
-    /// In the response head, under this prefix.
-    #[allow(dead_code, reason = "read by the rows that are not carried yet")]
+    /// In the response head, under this prefix: a response can begin only when all of it is known.
     HeaderPrefix(&'static str),
 }
 
@@ -56,10 +60,17 @@ pub(crate) enum Trailers {
 pub(crate) enum ErrorForm {
     /// `grpc-status`, `grpc-message`, `grpc-status-details-bin`, wherever the trailers are.
     GrpcStatus,
-    /// HTTP status and a JSON body.
-    HttpJson,
+    /// HTTP status and a JSON body; with `number`, the code is in it as a number too.
+    HttpJson { number: bool },
     /// A JSON object in the last envelope.
     EndStreamJson,
+}
+
+/// A field that tells how long the client waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeoutField {
+    pub(crate) name: &'static HeaderName,
+    pub(crate) format: TimeoutFormat,
 }
 
 /// One row of the table: a protocol, for unary calls or for streams.
@@ -70,14 +81,15 @@ pub(crate) struct ProtocolSpec {
     pub(crate) media_prefix: &'static str,
     /// Media type that stands for the codec `proto` without naming it.
     pub(crate) media_bare: Option<&'static str>,
-    /// Value of `accept-post` when the request's type is none of ours.
-    pub(crate) accept_post: &'static str,
     pub(crate) body: Body,
     pub(crate) trailers: Trailers,
     pub(crate) error: ErrorForm,
     /// Fixed field that every request carries.
     pub(crate) marker: (&'static HeaderName, &'static str),
-    pub(crate) timeout: &'static HeaderName,
+    /// The marker is a version of the protocol: a request with another one is refused.
+    pub(crate) is_versioned: bool,
+    /// The field that a client sends; a server reads the first that is there.
+    pub(crate) timeouts: &'static [TimeoutField],
     pub(crate) encoding: &'static HeaderName,
     pub(crate) accept_encoding: &'static HeaderName,
     /// HTTP status of a response with each code.
@@ -86,10 +98,64 @@ pub(crate) struct ProtocolSpec {
     pub(crate) http_codes: HttpCodes,
 }
 
+/// The row that a client's call is written by; `None` if the machines do not carry it.
+pub(crate) fn for_client(protocol: Protocol, headers: TripleHeaders, kind: CallKind) -> Option<&'static ProtocolSpec> {
+    let [unary, streaming] = &SPECS[protocol as usize];
+    let spec = match (kind, protocol, headers) {
+        (CallKind::Unary, Protocol::Triple, TripleHeaders::DubboJs) => &TRIPLE_JS,
+        (CallKind::Unary, ..) => unary,
+        _ => streaming,
+    };
+    spec.is_carried().then_some(spec)
+}
+
+/// The row by which a request is written, and the codec it names: by its content type, which several bare rows share,
+/// and among those by the fields that only one of them has. `None` if it is none that the machines carry.
+pub(crate) fn detect(content_type: &Bytes, headers: &Headers) -> Option<(&'static ProtocolSpec, Bytes)> {
+    let has = |names: &[HeaderName]| headers.iter().any(|field| names.contains(&field.name));
+    let [[triple, grpc], _, [grpc_web, _], [connect, connect_stream]] = &SPECS;
+    let mut found =
+        [grpc_web, grpc, connect_stream].into_iter().filter_map(|spec| Some((spec, spec.codec(content_type)?)));
+    let (spec, codec) = match found.next() {
+        Some(found) => found,
+        None => (triple, triple.codec(content_type)?),
+    };
+    let spec = match spec.body {
+        Body::Bare if has(&CONNECT_NAMES) => connect,
+        Body::Bare if !has(&TRIPLE_NAMES) && has(&TRIPLE_JS_NAMES) => &TRIPLE_JS,
+        _ => spec,
+    };
+    spec.is_carried().then_some((spec, codec))
+}
+
+/// Value of `accept-post` for a method with these codecs: every content type by which a request may come.
+pub(crate) fn accept_post(codecs: &[&str], kind: CallKind) -> String {
+    let mut types: Vec<Bytes> = Vec::new();
+    for codec in codecs {
+        types.extend(GRPC.media_bare.filter(|_| *codec == PROTO).map(Bytes::from));
+        types.push([GRPC.media_prefix, codec].concat().into());
+        if kind == CallKind::Unary {
+            types.push(TRIPLE.content_type(codec));
+        }
+    }
+    types.sort_unstable();
+    let types: Vec<&str> = types.iter().filter_map(|media| core::str::from_utf8(media).ok()).collect();
+    types.join(", ")
+}
+
 impl ProtocolSpec {
     /// Whether the machines carry rows with these flags.
     pub(crate) const fn is_carried(&self) -> bool {
-        matches!((self.body, self.trailers, self.error), (Body::Envelopes, Trailers::Http, ErrorForm::GrpcStatus))
+        matches!(
+            (self.body, self.trailers, self.error),
+            (Body::Envelopes, Trailers::Http, ErrorForm::GrpcStatus)
+                | (Body::Bare, Trailers::HeaderPrefix(_), ErrorForm::HttpJson { .. })
+        )
+    }
+
+    /// The field by which a client tells its timeout.
+    pub(crate) fn timeout(&self) -> Option<TimeoutField> {
+        self.timeouts.first().copied()
     }
 
     /// The content type for a codec; never with a parameter, for some servers compare the whole string.
@@ -116,6 +182,10 @@ impl ProtocolSpec {
         if !prefix.eq_ignore_ascii_case(self.media_prefix.as_bytes()) || codec.is_empty() || !codec.is_ascii() {
             return None;
         }
+        // `application/grpc-web-text` and `application/vnd.x+json` name no codec: they are other protocols.
+        if self.body == Body::Bare && !is_codec_name(codec) {
+            return None;
+        }
         if codec.iter().any(u8::is_ascii_uppercase) {
             let lower: Vec<u8> = codec.to_ascii_lowercase();
             return Some(lower.into());
@@ -124,24 +194,31 @@ impl ProtocolSpec {
     }
 }
 
+/// Whether the subtype of a bare body's media type can be a codec.
+fn is_codec_name(subtype: &[u8]) -> bool {
+    let foreign = |prefix: &[u8]| subtype.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix));
+    let is_word = subtype.iter().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.'));
+    is_word && !foreign(b"grpc") && !foreign(b"connect")
+}
+
 /// A content type without its parameters.
 fn media_type(content_type: &[u8]) -> &[u8] {
     content_type.split(|&octet| octet == b';').next().unwrap_or_default().trim_ascii()
 }
 
 /// The codec that a bare media type stands for.
-const PROTO: &str = "proto";
+pub(crate) const PROTO: &str = "proto";
 
 const GRPC: ProtocolSpec = ProtocolSpec {
     protocol: Protocol::Grpc,
     media_prefix: "application/grpc+",
     media_bare: Some("application/grpc"),
-    accept_post: "application/grpc, application/grpc+proto",
     body: Body::Envelopes,
     trailers: Trailers::Http,
     error: ErrorForm::GrpcStatus,
     marker: (&HeaderName::TE, "trailers"),
-    timeout: &HeaderName::GRPC_TIMEOUT,
+    is_versioned: false,
+    timeouts: &[TimeoutField { name: &HeaderName::GRPC_TIMEOUT, format: TimeoutFormat::Grpc }],
     encoding: &HeaderName::GRPC_ENCODING,
     accept_encoding: &HeaderName::GRPC_ACCEPT_ENCODING,
     http_statuses: tables::HTTP_STATUSES_ENVELOPED,
@@ -152,7 +229,6 @@ const GRPC_WEB: ProtocolSpec = ProtocolSpec {
     protocol: Protocol::GrpcWeb,
     media_prefix: "application/grpc-web+",
     media_bare: Some("application/grpc-web"),
-    accept_post: "application/grpc-web, application/grpc-web+proto",
     trailers: Trailers::Envelope(0x80),
     marker: (&HeaderName::X_GRPC_WEB, "1"),
     ..GRPC
@@ -162,22 +238,31 @@ const TRIPLE: ProtocolSpec = ProtocolSpec {
     protocol: Protocol::Triple,
     media_prefix: "application/",
     media_bare: None,
-    accept_post: "application/json, application/proto",
     body: Body::Bare,
     trailers: Trailers::HeaderPrefix("trailer-"),
-    error: ErrorForm::HttpJson,
+    error: ErrorForm::HttpJson { number: false },
     marker: (&HeaderName::TRIPLE_PROTOCOL_VERSION, "0.1.0"),
-    timeout: &HeaderName::TRIPLE_TIMEOUT_MS,
+    is_versioned: true,
+    timeouts: &[TRIPLE_TIMEOUT, TRIPLE_JS_TIMEOUT],
     encoding: &HeaderName::CONTENT_ENCODING,
     accept_encoding: &HeaderName::ACCEPT_ENCODING,
     http_statuses: tables::HTTP_STATUSES_TRIPLE,
     http_codes: tables::HTTP_CODES_TRIPLE,
 };
 
+/// Triple by the names of dubbo-js: the same wire otherwise.
+static TRIPLE_JS: ProtocolSpec = ProtocolSpec {
+    error: ErrorForm::HttpJson { number: true },
+    marker: (&HeaderName::TRI_PROTOCOL_VERSION, "1.0.0"),
+    is_versioned: false,
+    timeouts: &[TRIPLE_JS_TIMEOUT],
+    ..TRIPLE
+};
+
 const CONNECT: ProtocolSpec = ProtocolSpec {
     protocol: Protocol::Connect,
     marker: (&HeaderName::CONNECT_PROTOCOL_VERSION, "1"),
-    timeout: &HeaderName::CONNECT_TIMEOUT_MS,
+    timeouts: &[CONNECT_TIMEOUT, TRIPLE_JS_TIMEOUT, TRIPLE_TIMEOUT],
     http_statuses: tables::HTTP_STATUSES_CONNECT,
     http_codes: tables::HTTP_CODES_CONNECT,
     ..TRIPLE
@@ -185,7 +270,6 @@ const CONNECT: ProtocolSpec = ProtocolSpec {
 
 const CONNECT_STREAM: ProtocolSpec = ProtocolSpec {
     media_prefix: "application/connect+",
-    accept_post: "application/connect+json, application/connect+proto",
     body: Body::Envelopes,
     trailers: Trailers::Envelope(0x02),
     error: ErrorForm::EndStreamJson,
@@ -195,65 +279,26 @@ const CONNECT_STREAM: ProtocolSpec = ProtocolSpec {
     ..CONNECT
 };
 
+const TRIPLE_TIMEOUT: TimeoutField =
+    TimeoutField { name: &HeaderName::TRIPLE_TIMEOUT_MS, format: TimeoutFormat::Millis { signed: true } };
+const TRIPLE_JS_TIMEOUT: TimeoutField =
+    TimeoutField { name: &HeaderName::TRI_SERVICE_TIMEOUT, format: TimeoutFormat::Millis { signed: true } };
+const CONNECT_TIMEOUT: TimeoutField =
+    TimeoutField { name: &HeaderName::CONNECT_TIMEOUT_MS, format: TimeoutFormat::Millis { signed: false } };
+
+/// Fields that only clients of one bare row send.
+const CONNECT_NAMES: [HeaderName; 2] = [HeaderName::CONNECT_PROTOCOL_VERSION, HeaderName::CONNECT_TIMEOUT_MS];
+const TRIPLE_NAMES: [HeaderName; 2] = [HeaderName::TRIPLE_PROTOCOL_VERSION, HeaderName::TRIPLE_TIMEOUT_MS];
+const TRIPLE_JS_NAMES: [HeaderName; 5] = [
+    HeaderName::TRI_PROTOCOL_VERSION,
+    HeaderName::TRI_SERVICE_TIMEOUT,
+    HeaderName::REST_SERVICE_GROUP,
+    HeaderName::REST_SERVICE_VERSION,
+    HeaderName::REST_SERVICE_TIMEOUT,
+];
+
 /// Unary and streaming row of each protocol, in the order of [`Protocol`].
 static SPECS: [[ProtocolSpec; 2]; 4] = [[TRIPLE, GRPC], [GRPC, GRPC], [GRPC_WEB, GRPC_WEB], [CONNECT, CONNECT_STREAM]];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KINDS: [CallKind; 4] =
-        [CallKind::Unary, CallKind::ClientStreaming, CallKind::ServerStreaming, CallKind::Bidi];
-
-    fn codec(content_type: &'static str) -> Option<Bytes> {
-        GRPC.codec(&Bytes::from_static(content_type.as_bytes()))
-    }
-
-    #[test]
-    fn each_protocol_finds_its_own_rows() {
-        for protocol in [Protocol::Triple, Protocol::Grpc, Protocol::GrpcWeb, Protocol::Connect] {
-            assert_eq!(protocol.spec(CallKind::Unary).protocol, protocol);
-            for kind in KINDS {
-                let carried = protocol == Protocol::Grpc || (protocol == Protocol::Triple && kind != CallKind::Unary);
-                assert_eq!(protocol.spec(kind).is_carried(), carried, "{protocol:?} {kind:?}");
-            }
-        }
-        // Triple has no stream of its own (triple-protocol §0).
-        assert_eq!(Protocol::Triple.spec(CallKind::Bidi).protocol, Protocol::Grpc);
-    }
-
-    /// tri:71
-    #[test]
-    fn content_types_carry_no_parameter_and_proto_is_bare() {
-        assert_eq!(GRPC.content_type("proto"), "application/grpc");
-        assert_eq!(GRPC.content_type("json"), "application/grpc+json");
-        assert_eq!(TRIPLE.content_type("proto"), "application/proto");
-        assert_eq!(CONNECT_STREAM.content_type("proto"), "application/connect+proto");
-    }
-
-    /// tri:21 tri:23 tri:25 tri:177
-    #[test]
-    fn content_types_are_read_without_case_and_parameters() {
-        for bare in ["application/grpc", "Application/GRPC", "application/grpc;charset=utf-8", "application/grpc ; a=b"]
-        {
-            assert_eq!(codec(bare).expect(bare), "proto");
-        }
-        assert_eq!(codec("application/grpc+proto").unwrap(), "proto");
-        assert_eq!(codec("application/grpc+JSON;x=y").unwrap(), "json");
-        assert_eq!(codec("application/grpc+foo").unwrap(), "foo");
-        for foreign in [
-            "",
-            "application/grpc-web",
-            "application/grpc-web+proto",
-            "application/grpc-web-text",
-            "application/grpcx",
-            "application/grpc+",
-            "application/json",
-            "text/plain",
-            "application/grp",
-            "application/grpc+\u{e9}",
-        ] {
-            assert_eq!(codec(foreign), None, "{foreign}");
-        }
-    }
-}
+mod tests;

@@ -15,6 +15,8 @@ pub(crate) struct SendSide {
     /// An encoding was announced, so that messages may be compressed.
     compression: bool,
     sent: u64,
+    /// Length of the last message, and whether it is compressed.
+    last: (usize, bool),
 }
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ enum State {
 
 impl SendSide {
     pub(crate) const fn new(body: Body, single: bool, max_message: usize, compression: bool) -> Self {
-        Self { state: State::Open, body, single, max_message, compression, sent: 0 }
+        Self { state: State::Open, body, single, max_message, compression, sent: 0, last: (0, false) }
     }
 
     pub(crate) const fn set_single(&mut self, single: bool) {
@@ -50,6 +52,7 @@ impl SendSide {
         let prefix = envelope::prefix(len, compressed).filter(|_| len <= limit);
         let prefix = prefix.ok_or(SendError::TooLarge { size: len, limit })?;
         self.sent += 1;
+        self.last = (len, compressed && len > 0);
         Ok((self.body == Body::Envelopes).then_some(prefix))
     }
 
@@ -89,6 +92,19 @@ impl SendSide {
     /// Whether the end of sending was shown to the peer, or need not be.
     pub(crate) const fn is_finished(&self) -> bool {
         !matches!(self.state, State::Open)
+    }
+
+    /// Length of a body that is one message, once nothing can be added to it.
+    pub(crate) fn body_len(&self) -> Option<usize> {
+        (self.body == Body::Bare && self.is_finished()).then_some(self.last.0)
+    }
+
+    /// Whether the head has to announce an encoding: that of the messages which may follow, or of the only one.
+    pub(crate) fn announces_encoding(&self) -> bool {
+        match self.body {
+            Body::Envelopes => self.compression,
+            Body::Bare => self.last.1,
+        }
     }
 
     /// Messages sent.

@@ -1,36 +1,64 @@
-//! `grpc-timeout`: `TimeoutValue TimeoutUnit` of gRPC over HTTP/2 ("Requests").
+//! Timeouts in header fields: `TimeoutValue TimeoutUnit` of gRPC over HTTP/2 ("Requests"), and the milliseconds of the
+//! dialects with a bare body.
 
 use core::fmt;
 use core::time::Duration;
 
-/// A `grpc-timeout` that is not one to eight digits and a unit.
+use super::decimal;
+
+/// A timeout that is not what its field takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidTimeout;
+pub struct InvalidTimeout {
+    expected: &'static str,
+}
+
+impl InvalidTimeout {
+    const GRPC: Self = Self { expected: "1 to 8 digits and one of H, M, S, m, u, n" };
+    const MILLIS: Self = Self { expected: "milliseconds in 1 to 10 digits" };
+}
 
 impl fmt::Display for InvalidTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("malformed timeout: expected 1 to 8 digits and one of H, M, S, m, u, n")
+        write!(f, "malformed timeout: expected {}", self.expected)
     }
 }
 
 impl core::error::Error for InvalidTimeout {}
+
+/// How a dialect writes timeouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeoutFormat {
+    /// `3000m`.
+    Grpc,
+    /// `3000`, in milliseconds. With `signed`, negative ones are read: they have passed.
+    Millis { signed: bool },
+}
+
+impl TimeoutFormat {
+    /// Reads a value; zero means that the deadline has passed.
+    pub(crate) fn parse(self, value: &[u8]) -> Result<Duration, InvalidTimeout> {
+        match self {
+            Self::Grpc => parse_grpc_timeout(value),
+            Self::Millis { signed } => parse_millis(value, signed),
+        }
+    }
+
+    /// What writes values, for a [`DeadlineField`](crate::http::DeadlineField).
+    pub(crate) fn format(self) -> fn(Duration, &mut [u8; 20]) -> usize {
+        match self {
+            Self::Grpc => format_grpc_timeout,
+            Self::Millis { .. } => format_millis,
+        }
+    }
+}
 
 /// Reads a `grpc-timeout` value; `0n` means that the deadline has passed.
 ///
 /// # Errors
 /// Anything but one to eight ASCII digits followed by one of `H M S m u n`.
 pub fn parse_grpc_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
-    let (&unit, digits) = value.split_last().ok_or(InvalidTimeout)?;
-    if !matches!(digits.len(), 1..=MAX_DIGITS) {
-        return Err(InvalidTimeout);
-    }
-    let mut count = 0_u64;
-    for digit in digits {
-        match digit {
-            b'0'..=b'9' => count = count * 10 + u64::from(digit - b'0'),
-            _ => return Err(InvalidTimeout),
-        }
-    }
+    let (&unit, digits) = value.split_last().ok_or(InvalidTimeout::GRPC)?;
+    let count = decimal::parse(digits).filter(|_| digits.len() <= GRPC_DIGITS).ok_or(InvalidTimeout::GRPC)?;
     // Eight digits of hours are 3.6 × 10¹¹ seconds: nothing here can overflow.
     Ok(match unit {
         b'H' => Duration::from_secs(count * 3600),
@@ -39,7 +67,7 @@ pub fn parse_grpc_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
         b'm' => Duration::from_millis(count),
         b'u' => Duration::from_micros(count),
         b'n' => Duration::from_nanos(count),
-        _ => return Err(InvalidTimeout),
+        _ => return Err(InvalidTimeout::GRPC),
     })
 }
 
@@ -49,29 +77,37 @@ pub fn parse_grpc_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
 /// does, and only a passed deadline is written as zero. More than 99,999,999 hours are written as that.
 pub fn format_grpc_timeout(remaining: Duration, out: &mut [u8; 20]) -> usize {
     let nanos = remaining.as_nanos();
-    let (mut count, unit) = UNITS
+    let (count, unit) = UNITS
         .iter()
         .map(|&(nanos_per_unit, unit)| (nanos.div_ceil(nanos_per_unit), unit))
-        .find(|&(count, _)| count <= MAX_COUNT)
-        .unwrap_or((MAX_COUNT, b'H'));
-    let mut digits = [b'0'; MAX_DIGITS];
-    let mut start = MAX_DIGITS;
-    for (i, digit) in digits.iter_mut().enumerate().rev() {
-        *digit = b'0' + (count % 10) as u8;
-        count /= 10;
-        start = i;
-        if count == 0 {
-            break;
-        }
-    }
-    let len = MAX_DIGITS - start;
-    out[..len].copy_from_slice(&digits[start..]);
+        .find(|&(count, _)| count <= GRPC_MAX)
+        .unwrap_or((GRPC_MAX, b'H'));
+    let len = decimal::write(count as u64, out);
     out[len] = unit;
     len + 1
 }
 
-const MAX_DIGITS: usize = 8;
-const MAX_COUNT: u128 = 99_999_999;
+fn parse_millis(value: &[u8], signed: bool) -> Result<Duration, InvalidTimeout> {
+    let (digits, negative) = match value.strip_prefix(b"-") {
+        Some(digits) if signed => (digits, true),
+        _ => (value, false),
+    };
+    let millis = decimal::parse(digits).filter(|_| digits.len() <= MILLIS_DIGITS).ok_or(InvalidTimeout::MILLIS)?;
+    Ok(if negative { Duration::ZERO } else { Duration::from_millis(millis) })
+}
+
+/// Rounded up, as in [`format_grpc_timeout`]; empty, so that the field is left out, where ten digits do not do.
+fn format_millis(remaining: Duration, out: &mut [u8; 20]) -> usize {
+    match u64::try_from(remaining.as_nanos().div_ceil(1_000_000)) {
+        Ok(millis) if millis <= MILLIS_MAX => decimal::write(millis, out),
+        _ => 0,
+    }
+}
+
+const GRPC_DIGITS: usize = 8;
+const GRPC_MAX: u128 = 99_999_999;
+const MILLIS_DIGITS: usize = 10;
+const MILLIS_MAX: u64 = 9_999_999_999;
 const UNITS: [(u128, u8); 6] = [
     (1, b'n'),
     (1_000, b'u'),
@@ -114,7 +150,7 @@ mod tests {
     #[test]
     fn anything_else_is_malformed() {
         for text in ["", "S", "5", "123456789S", "5x", "-1S", "+1S", " 1S", "1 S", "1S ", "1.5S", "5s", "5h", "٣S"] {
-            assert_eq!(parse_grpc_timeout(text.as_bytes()), Err(InvalidTimeout), "{text:?}");
+            assert_eq!(parse_grpc_timeout(text.as_bytes()), Err(InvalidTimeout::GRPC), "{text:?}");
         }
     }
 
@@ -150,5 +186,40 @@ mod tests {
             read >= remaining && read - remaining < unit && (nanos == 0) == (read == Duration::ZERO)
         }
         quickcheck::quickcheck(close as fn(u64) -> bool);
+    }
+
+    /// tri:124
+    #[test]
+    fn milliseconds_take_ten_digits_and_a_sign_where_dubbo_go_takes_one() {
+        for signed in [true, false] {
+            let format = TimeoutFormat::Millis { signed };
+            let cases = [("0", 0), ("29999", 29_999), ("0000000001", 1), ("9999999999", 9_999_999_999)];
+            for (text, millis) in cases {
+                assert_eq!(format.parse(text.as_bytes()), Ok(Duration::from_millis(millis)), "{text}");
+            }
+            for text in ["", "abc", "12345678901", "3000m", "+5", " 5", "1.5", "-", "--5"] {
+                assert!(format.parse(text.as_bytes()).is_err(), "{text}");
+            }
+        }
+        assert_eq!(TimeoutFormat::Millis { signed: true }.parse(b"-5"), Ok(Duration::ZERO));
+        assert!(TimeoutFormat::Millis { signed: false }.parse(b"-5").is_err());
+    }
+
+    #[test]
+    fn milliseconds_are_rounded_up_and_left_out_where_they_do_not_fit() {
+        let cases = [
+            (Duration::ZERO, "0"),
+            (Duration::from_nanos(1), "1"),
+            (Duration::from_millis(29_999), "29999"),
+            (Duration::from_nanos(1_000_001), "2"),
+            (Duration::from_millis(9_999_999_999), "9999999999"),
+            (Duration::from_millis(10_000_000_000), ""),
+            (Duration::MAX, ""),
+        ];
+        for (remaining, text) in cases {
+            let mut out = [0; 20];
+            let len = (TimeoutFormat::Millis { signed: true }.format())(remaining, &mut out);
+            assert_eq!(&out[..len], text.as_bytes(), "{remaining:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::metadata::Metadata;
 use super::status::{Code, Status};
-use super::{base64, percent};
+use super::{base64, decimal, percent};
 use crate::http::{HeaderName, Headers};
 
 /// Longest `grpc-message` we send, in bytes; the rest is cut off. Many peers take header lists of 8 KiB only.
@@ -21,7 +21,7 @@ const MAX_DETAILS: usize = 4096;
 /// malformed details are dropped.
 pub(crate) fn decode(headers: Headers) -> Option<Status> {
     let raw = headers.get(&HeaderName::GRPC_STATUS)?;
-    let raw = number(raw.trim_ascii()).unwrap_or(Code::Unknown as u32);
+    let raw = decimal::parse_u32(raw.trim_ascii()).unwrap_or(Code::Unknown as u32);
     let message = match headers.get(&HeaderName::GRPC_MESSAGE) {
         // Some peers send a message with success; it means nothing.
         Some(value) if raw != 0 => Cow::Owned(percent::decode(value)),
@@ -47,17 +47,6 @@ pub(crate) fn encode(status: &Status, headers: &mut Headers) {
         }
     }
     headers.extend(status.metadata().as_headers().iter().cloned());
-}
-
-/// Decimal digits; `None` also if they do not fit.
-fn number(text: &[u8]) -> Option<u32> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u32, |number, digit| match digit {
-        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u32::from(digit - b'0')),
-        _ => None,
-    })
 }
 
 fn digits(code: Code) -> &'static str {

@@ -53,6 +53,9 @@ impl Connection<Client> {
 
     /// Opens a call whose messages are sent with [`CallMut::send`].
     ///
+    /// A unary call is better opened with its message, by [`open_unary`](Self::open_unary): the head of a dialect
+    /// without envelopes then tells its length.
+    ///
     /// # Errors
     /// Nothing was sent; see [`OpenError`].
     pub fn open(
@@ -124,8 +127,12 @@ impl Connection<Client> {
         machine.finish().map_err(open_error)?;
         let id = self.insert(machine)?;
         if let Some(call) = self.calls.get(id) {
-            self.http.send_data(call.stream, prefix, request.bytes);
-            self.http.finish(call.stream, None);
+            if prefix.is_none() && request.bytes.is_empty() {
+                self.http.finish_on_head(call.stream);
+            } else {
+                self.http.send_data(call.stream, prefix, request.bytes);
+                self.http.finish(call.stream, None);
+            }
         }
         Ok(id)
     }

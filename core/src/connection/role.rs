@@ -90,6 +90,8 @@ pub(crate) trait Machine {
     fn handle_end(&mut self, trailers: Option<Headers>);
     fn recv(&mut self) -> Recv;
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
+    /// The message of the last envelope, unless the machine keeps it for the end.
+    fn keep(&mut self, message: Bytes) -> Option<Bytes>;
     /// Why nothing more can be sent, if the call has ended.
     fn send_error(&self) -> Option<SendError>;
     fn metadata(&self) -> Option<&Metadata>;
@@ -118,6 +120,10 @@ impl Machine for ClientCall {
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
+    }
+
+    fn keep(&mut self, message: Bytes) -> Option<Bytes> {
+        Some(message)
     }
 
     fn send_error(&self) -> Option<SendError> {
@@ -161,6 +167,10 @@ impl Machine for ServerCall {
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
+    }
+
+    fn keep(&mut self, message: Bytes) -> Option<Bytes> {
+        self.keep(message)
     }
 
     fn send_error(&self) -> Option<SendError> {

@@ -10,11 +10,13 @@ use super::encode::{EncodeError, encode};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
 use crate::buf::Encoded;
-use crate::call::{Accept, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, Status};
+use crate::call::{
+    Accept, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
+};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, SendError, StreamError};
 use crate::event::{CallId, Event, HttpVersion};
-use crate::http::{HeaderName, Headers, RequestHead, ResponseHead};
+use crate::http::{RequestHead, ResponseHead};
 use crate::http2::{Http2, StreamKey};
 use crate::time::Instant;
 
@@ -102,6 +104,11 @@ impl CallMut<'_, Server> {
         self.machine().and_then(ServerCall::failure)
     }
 
+    /// Which implementation of the service the call is for.
+    pub fn variant(&self) -> ServiceVariant {
+        self.machine().map_or(ServiceVariant::DEFAULT, |machine| machine.variant().clone())
+    }
+
     /// Whether the call is over for the peer: reset, expired, refused for its fault, or lost with the
     /// connection. What the handler still does has no effect.
     pub fn is_over(&self) -> bool {
@@ -117,7 +124,17 @@ impl CallMut<'_, Server> {
         self.conn.settle(self.id);
     }
 
-    /// Sends the response head, ahead of the first message.
+    /// Answers that the method takes `offered` codecs only, in the way of the dialect.
+    pub fn refuse_codec(self, offered: &[&str], now: Instant) {
+        self.conn.advance(now);
+        if let Some(call) = self.conn.calls.get_mut(self.id) {
+            call.machine.refuse_codec(offered);
+        }
+        self.conn.settle(self.id);
+        self.release();
+    }
+
+    /// Sends the response head, ahead of the first message; a dialect whose head tells the outcome keeps it until then.
     ///
     /// # Errors
     /// `Sealed` if it was sent already; `TooLarge` for more metadata than the peer takes.
@@ -294,13 +311,13 @@ fn send_head(conn: &mut Connection<Server>, id: CallId, metadata: &Metadata) -> 
     if size > limit && !metadata.is_empty() {
         return Err(SendError::TooLarge { size, limit });
     }
-    let head = call.machine.head(metadata)?;
-    conn.http.send_head(call.stream, head, false);
+    if let Some(head) = call.machine.head(metadata)? {
+        conn.http.send_head(call.stream, head, false);
+    }
     Ok(())
 }
 
-/// Queues the end of a response. Trailers that the peer does not take are replaced by a status that says
-/// so: a reset would lose the outcome altogether.
+/// Queues the end of a response, or all of it.
 fn answer(
     http: &mut Http2,
     stream: StreamKey,
@@ -308,26 +325,16 @@ fn answer(
     status: &Status,
     trailers: &Metadata,
 ) -> Result<(), SendError> {
-    let limit = http.send_header_limit();
-    match machine.finish(status, trailers)? {
-        End::TrailersOnly(mut head) => {
-            fit(&mut head.headers, limit);
-            http.send_head(stream, head, true);
+    match machine.finish(status, trailers, http.send_header_limit())? {
+        End::Whole { head, body } if body.is_empty() => http.send_head(stream, head, true),
+        End::Whole { head, body } => {
+            http.send_head(stream, head, false);
+            http.send_data(stream, None, body);
+            http.finish(stream, None);
         }
-        End::Trailers(mut headers) => {
-            fit(&mut headers, limit);
-            http.finish(stream, Some(headers));
-        }
+        End::Trailers(headers) => http.finish(stream, Some(headers)),
     }
     Ok(())
-}
-
-fn fit(headers: &mut Headers, limit: usize) {
-    if headers.list_size() > limit {
-        headers.retain(|field| field.name == HeaderName::CONTENT_TYPE);
-        headers.push(HeaderName::GRPC_STATUS, "8");
-        headers.push(HeaderName::GRPC_MESSAGE, format!("response trailers exceed the limit of {limit} bytes"));
-    }
 }
 
 fn too_large(size: usize, limit: usize) -> Status {

@@ -498,3 +498,5 @@ fn released_calls_leave_no_events() {
     }
     assert!(pair.client.poll_event().is_none());
 }
+
+mod triple;

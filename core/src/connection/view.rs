@@ -129,7 +129,9 @@ impl<'a, R: Role> CallMut<'a, R> {
         R::before_message(self.conn, self.id)?;
         let Some(call) = self.conn.calls.get_mut(self.id) else { return Err(SendError::Finished) };
         let prefix = call.machine.envelope(message.bytes.len(), message.compressed)?;
-        self.conn.http.send_data(call.stream, prefix, message.bytes);
+        if let Some(payload) = call.machine.keep(message.bytes) {
+            self.conn.http.send_data(call.stream, prefix, payload);
+        }
         Ok(())
     }
 }

@@ -155,6 +155,9 @@ known_names! {
     TRI_TRACE_RPCID "tri-trace-rpcid"
     TRI_TRACE_TRACEID "tri-trace-traceid"
     TRI_UNIT_INFO "tri-unit-info"
+    REST_SERVICE_GROUP "rest-service-group"
+    REST_SERVICE_TIMEOUT "rest-service-timeout"
+    REST_SERVICE_VERSION "rest-service-version"
     TRIPLE_PROTOCOL_VERSION "triple-protocol-version"
     TRIPLE_TIMEOUT_MS "triple-timeout-ms"
 

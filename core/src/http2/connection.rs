@@ -294,6 +294,14 @@ impl Http2 {
         self.sched.enqueue(key, stream);
     }
 
+    /// Client: makes the head the whole request. Only before the next output, as with everything that `open` queued.
+    pub(crate) fn finish_on_head(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.head.is_some() && !stream.is_finished() {
+            stream.end = End::OnHead;
+        }
+    }
+
     /// Ends the stream in both directions. A stream that is not on the wire yet leaves no trace there; one
     /// that is closed already is left alone.
     pub(crate) fn reset(&mut self, key: StreamKey, code: ErrorCode) {

@@ -106,7 +106,11 @@ impl Block<'_> {
             f(name, value, *sensitive);
         }
         if let Self::Request(RequestHead { deadline: Some(field), .. }) = self {
-            f(field.name, field.value(now, &mut buffer), false);
+            let value = field.value(now, &mut buffer);
+            // A time that the dialect cannot express is not told.
+            if !value.is_empty() {
+                f(field.name, value, false);
+            }
         }
     }
 }

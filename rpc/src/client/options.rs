@@ -87,6 +87,19 @@ macro_rules! setters {
             self
         }
 
+        /// The wire protocol, instead of the channel's; a protocol without streams of its own carries them as gRPC.
+        pub fn protocol(mut self, protocol: trirpc_core::call::Protocol) -> Self {
+            self.setup.options.protocol = Some(protocol);
+            self
+        }
+
+        /// Which implementation of the service the call is for, where the server has several: Dubbo's group and
+        /// version.
+        pub fn variant(mut self, variant: trirpc_core::call::ServiceVariant) -> Self {
+            self.setup.options.variant = variant;
+            self
+        }
+
         /// Every option at once; what was set before is replaced.
         pub fn options(mut self, options: trirpc_core::call::CallOptions) -> Self {
             self.setup.options = options;

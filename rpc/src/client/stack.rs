@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use trirpc_core::call::{CallOptions, Encodings, Status};
+use trirpc_core::call::{CallOptions, Encodings, Protocol, Status};
 
 use crate::compress::{Codings, Compressions, Compressor};
 
@@ -11,6 +11,8 @@ use crate::compress::{Codings, Compressions, Compressor};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stack {
     pub(crate) compressions: Compressions,
+    /// How calls are written that do not say it.
+    pub(crate) protocol: Option<Protocol>,
 }
 
 /// What goes with one call, apart from what the core is told.
@@ -26,6 +28,9 @@ impl Stack {
     /// The call asks for a compression that is not here.
     pub(crate) fn prepare<'a>(&self, options: &'a CallOptions) -> Result<(Cow<'a, CallOptions>, Attached), Status> {
         let mut options = Cow::Borrowed(options);
+        if let (None, Some(protocol)) = (options.protocol, self.protocol) {
+            options.to_mut().protocol = Some(protocol);
+        }
         let send = match options.compression {
             Some("identity") => None,
             Some(name) => Some(self.compressions.find(name).ok_or_else(|| unknown(name))?),

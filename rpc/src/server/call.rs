@@ -89,12 +89,7 @@ impl IncomingCall {
         let request = self.seat.request()?;
         let Some(codec) = method.codec(&request.codec) else {
             let offered: Vec<&str> = method.codecs().iter().map(MethodCodec::name).collect();
-            self.reject(Status::unimplemented(format!(
-                "{} does not take the codec {}, but {}",
-                method.spec.path(),
-                request.codec,
-                offered.join(", ")
-            )));
+            self.seat.refuse_codec(&offered);
             return None;
         };
         let (carrier, key) = self.seat.carrier();

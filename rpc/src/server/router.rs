@@ -4,18 +4,30 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use trirpc_core::call::{CallKind, Compression, MethodSpec, Status};
+use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Status};
 
 use super::service::Service;
 use crate::compress::Compressions;
 
 /// Services by path. The lookup is exact: one hash of the whole path.
+///
+/// Several implementations of one service can be told apart by Dubbo's group and version
+/// ([`add_variant`](Self::add_variant)). A call goes to the implementation with its group and version, or else to the
+/// one that differs only in having no version where the call has `1.0.0` or `0.0.0`, or the reverse. Anything else is
+/// `Unimplemented`, unless the router is [lenient](Self::lenient_variants).
 #[derive(Clone, Default)]
 pub struct Router {
-    services: Vec<Arc<dyn Service>>,
-    methods: HashMap<&'static str, Place>,
+    services: Vec<Served>,
+    methods: HashMap<&'static str, Vec<Place>>,
     names: Vec<&'static str>,
+    is_lenient: bool,
     compressions: Compressions,
+}
+
+#[derive(Clone)]
+struct Served {
+    service: Arc<dyn Service>,
+    variant: ServiceVariant,
 }
 
 /// Where a path leads: a method of a service.
@@ -47,15 +59,36 @@ impl Router {
     /// # Panics
     /// As [`add`](Self::add).
     #[must_use]
-    pub fn add_shared<S: Service>(mut self, service: Arc<S>) -> Self {
+    pub fn add_shared<S: Service>(self, service: Arc<S>) -> Self {
+        self.add_variant(ServiceVariant::DEFAULT, service)
+    }
+
+    /// Adds one of several implementations of a service.
+    ///
+    /// # Panics
+    /// When a path is served already by an implementation with this group and version.
+    #[must_use]
+    pub fn add_variant<S: Service>(mut self, variant: ServiceVariant, service: Arc<S>) -> Self {
         let descriptor = service.descriptor();
         for (method, spec) in descriptor.methods().iter().copied().enumerate() {
             let place = Place { service: self.services.len(), method, spec };
-            let before = self.methods.insert(spec.path(), place);
-            assert!(before.is_none(), "the router serves {} already", spec.path());
+            let places = self.methods.entry(spec.path()).or_default();
+            let taken = places.iter().any(|place| self.services[place.service].variant == variant);
+            assert!(!taken, "the router serves {} already", spec.path());
+            places.push(place);
         }
-        self.names.push(descriptor.name());
-        self.services.push(service);
+        if !self.names.contains(&descriptor.name()) {
+            self.names.push(descriptor.name());
+        }
+        self.services.push(Served { service, variant });
+        self
+    }
+
+    /// Whether a service with one implementation serves every group and version. Some Dubbo clients send ones that
+    /// nobody configured. Off at first, as in dubbo-go.
+    #[must_use]
+    pub fn lenient_variants(mut self, is_lenient: bool) -> Self {
+        self.is_lenient = is_lenient;
         self
     }
 
@@ -87,14 +120,25 @@ impl Router {
         &self.names
     }
 
-    /// The method at `path`, or what to answer.
-    pub(crate) fn find(&self, path: &str) -> Result<Route, Status> {
-        match self.methods.get(path) {
+    /// The method at `path` of the implementation that is meant, or what to answer.
+    pub(crate) fn find(&self, path: &str, variant: &ServiceVariant) -> Result<Route, Status> {
+        let Some(places) = self.methods.get(path) else { return Err(self.unknown(path)) };
+        let served = |matches: &dyn Fn(&ServiceVariant) -> bool| {
+            places.iter().find(|place| matches(&self.services[place.service].variant))
+        };
+        let only = || places.first().filter(|_| self.is_lenient && places.len() == 1);
+        let place = served(&|served| served == variant).or_else(|| served(&|served| served.is_equivalent(variant)));
+        match place.or_else(only) {
             Some(place) => {
-                let service = Arc::clone(&self.services[place.service]);
+                let service = Arc::clone(&self.services[place.service].service);
                 Ok(Route { service, method: place.method, spec: place.spec })
             }
-            None => Err(self.unknown(path)),
+            None => {
+                let (group, version) = (variant.group(), variant.version());
+                Err(Status::unimplemented(format!(
+                    "no implementation of {path} for group `{group}`, version `{version}`"
+                )))
+            }
         }
     }
 

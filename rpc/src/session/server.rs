@@ -131,7 +131,7 @@ impl State<Server> {
     /// Routes a call by its path. A call with a single request waits for it.
     fn admit(&mut self, id: CallId, now: Instant) {
         let Some(mut call) = self.conn.call(id) else { return };
-        let route = match self.extra.router.find(call.path()) {
+        let route = match self.extra.router.find(call.path(), &call.variant()) {
             Ok(route) => route,
             Err(status) => {
                 // The peer may have gone meanwhile: then nobody needs the answer.
@@ -359,6 +359,18 @@ impl CallSeat {
         });
         drop(dropped);
         self.shared.recycle(kept);
+    }
+
+    /// Ends the call, unless it was answered already: its codec is none of `offered`, which are all.
+    pub(crate) fn refuse_codec(&self, offered: &[&str]) {
+        let dropped = self.shared.with(|state, now| {
+            let id = state.slots.find(self.key).map(|slot| slot.id);
+            if let Some(call) = id.and_then(|id| state.conn.call(id)) {
+                call.refuse_codec(offered, now);
+            }
+            state.end(self.key, over(), Metadata::new(), now)
+        });
+        drop(dropped);
     }
 
     /// Ends the call, unless it was answered already.

@@ -1,3 +1,4 @@
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,6 +7,10 @@ use core::time::Duration;
 use bytes::Buf;
 
 use super::*;
+use crate::call::error_json::MAX_TEXT;
+use crate::call::{Code, Origin};
+use crate::error::StreamError;
+use crate::http::ResponseHead;
 
 const LIMITS: CallLimits = limits(&[]);
 const GZIP: CallLimits = limits(&["gzip"]);
@@ -126,9 +131,9 @@ fn codec_and_compression_are_named_in_the_head() {
 
 #[test]
 fn a_row_that_is_not_carried_yet_refuses_to_open() {
-    for protocol in [Protocol::Triple, Protocol::GrpcWeb, Protocol::Connect] {
+    for (protocol, kind) in [(Protocol::GrpcWeb, CallKind::Unary), (Protocol::Connect, CallKind::Bidi)] {
         let options = CallOptions { protocol: Some(protocol), ..CallOptions::default() };
-        let result = ClientCall::new(&method(CallKind::Unary), &options, "proto", LIMITS, None);
+        let result = ClientCall::new(&method(kind), &options, "proto", LIMITS, None);
         assert_eq!(result.err(), Some(OpenError::Unsupported), "{protocol:?}");
     }
 }
@@ -529,3 +534,5 @@ fn deadlines_are_told_to_whoever_keeps_the_timers() {
     let call = ClientCall::new(&method(CallKind::Bidi), &CallOptions::default(), "proto", LIMITS, Some(at)).unwrap();
     assert_eq!((call.deadline(), call.kind()), (Some(at), CallKind::Bidi));
 }
+
+mod whole;

@@ -5,7 +5,8 @@ use core::time::Duration;
 use bytes::Buf;
 
 use super::*;
-use crate::call::Code;
+use crate::call::{CallLimits, Code};
+use crate::http::{HeaderName, Method, RequestHead};
 
 const LIMITS: CallLimits = limits(&[]);
 const GZIP: CallLimits = limits(&["gzip"]);
@@ -79,9 +80,9 @@ fn failure(call: &ServerCall) -> Code {
 /// The whole response of a call that failed before its head.
 fn trailers_only(call: &mut ServerCall) -> ResponseHead {
     let status = call.failure().expect("a failure").clone();
-    match call.finish(&status, &Metadata::new()).expect("an answer") {
-        End::TrailersOnly(head) => head,
-        End::Trailers(_) => panic!("no head was sent"),
+    match call.finish(&status, &Metadata::new(), usize::MAX).expect("an answer") {
+        End::Whole { head, body } if body.is_empty() => head,
+        other => panic!("not a head alone: {other:?}"),
     }
 }
 
@@ -96,10 +97,10 @@ fn what_is_not_rpc_is_answered_in_http_method_first() {
             assert_eq!((head.status, lines(&head.headers)), (405, owned(&[("allow", "POST")])));
         }
     }
-    for content_type in ["", "text/plain", "application/json", "application/grpc-web", "application/grpc-web+proto"] {
+    for content_type in ["", "text/plain", "application/grpc-web", "application/grpc-web+proto"] {
         let head = request(Method::Post, &[("content-type", content_type)]);
         let Accept::Reject(head) = ServerCall::accept(head, LIMITS, NOW) else { panic!("{content_type} accepted") };
-        let accept_post = owned(&[("accept-post", "application/grpc, application/grpc+proto")]);
+        let accept_post = owned(&[("accept-post", "application/grpc, application/grpc+proto, application/proto")]);
         assert_eq!((head.status, lines(&head.headers)), (415, accept_post));
     }
     assert!(matches!(ServerCall::accept(request(Method::Post, &[]), LIMITS, NOW), Accept::Reject(_)));
@@ -118,7 +119,7 @@ fn the_response_echoes_the_requests_content_type() {
     for (content_type, codec) in types {
         let mut call = accepted(LIMITS, &[("content-type", content_type)]);
         assert_eq!((call.codec_name(), call.protocol()), (codec, Protocol::Grpc));
-        let head = call.head(&Metadata::new()).unwrap();
+        let head = call.head(&Metadata::new()).unwrap().unwrap();
         assert_eq!((head.status, lines(&head.headers)), (200, owned(&[("content-type", content_type)])));
     }
 }
@@ -178,7 +179,7 @@ fn an_unknown_encoding_is_refused_with_the_list_of_known_ones() {
 fn the_response_is_encoded_as_negotiated() {
     let mut call = accepted(GZIP, &[GRPC, ("grpc-accept-encoding", "zstd, gzip")]);
     assert_eq!(call.response_encoding(), Some("gzip"));
-    let head = call.head(&Metadata::new()).unwrap();
+    let head = call.head(&Metadata::new()).unwrap().unwrap();
     let expected = [GRPC, ("grpc-accept-encoding", "gzip"), ("grpc-encoding", "gzip")];
     assert_eq!(lines(&head.headers), owned(&expected));
     assert_eq!(call.envelope(27, true), Ok(Some([1, 0, 0, 0, 27])));
@@ -187,7 +188,7 @@ fn the_response_is_encoded_as_negotiated() {
 
     let mut call = accepted(GZIP, &[GRPC]);
     assert_eq!(call.response_encoding(), None);
-    call.head(&Metadata::new()).unwrap();
+    call.head(&Metadata::new()).unwrap().unwrap();
     assert!(matches!(call.envelope(27, true), Err(SendError::Codec(_))));
 
     let mut call = accepted(GZIP, &[GRPC, ("grpc-encoding", "gzip")]);
@@ -216,14 +217,14 @@ fn a_unary_call_is_head_message_and_trailers() {
     assert!(matches!(call.recv(), Recv::End));
     let mut metadata = Metadata::new();
     metadata.append("reply", "x").unwrap();
-    assert_eq!(lines(&call.head(&metadata).unwrap().headers), owned(&[GRPC, ("reply", "x")]));
+    assert_eq!(lines(&call.head(&metadata).unwrap().unwrap().headers), owned(&[GRPC, ("reply", "x")]));
     assert_eq!(call.envelope(13, false), Ok(Some([0, 0, 0, 0, 13])));
     assert_eq!(call.envelope(13, false), Err(SendError::Sealed), "a single response");
-    let End::Trailers(trailers) = call.finish(&Status::OK, &Metadata::new()).unwrap() else {
+    let End::Trailers(trailers) = call.finish(&Status::OK, &Metadata::new(), usize::MAX).unwrap() else {
         panic!("a head was sent")
     };
     assert_eq!(lines(&trailers), owned(&[("grpc-status", "0")]));
-    assert_eq!(call.finish(&Status::OK, &Metadata::new()), Err(SendError::Sealed));
+    assert_eq!(call.finish(&Status::OK, &Metadata::new(), usize::MAX), Err(SendError::Sealed));
     assert_eq!(call.envelope(1, false), Err(SendError::Sealed));
 }
 
@@ -249,7 +250,9 @@ fn an_error_before_anything_was_sent_is_trailers_only_with_status_200() {
     trailers.append_bin("why-bin", b"f").unwrap();
     let mut status = Status::unimplemented("no such method").with_details(Bytes::from_static(b"\x08\x0c"));
     status.metadata_mut().append("k", "v").unwrap();
-    let End::TrailersOnly(head) = call.finish(&status, &trailers).unwrap() else { panic!("nothing was sent") };
+    let End::Whole { head, .. } = call.finish(&status, &trailers, usize::MAX).unwrap() else {
+        panic!("nothing was sent")
+    };
     let expected = [
         ("content-type", "application/grpc+proto"),
         ("grpc-status", "12"),
@@ -265,10 +268,10 @@ fn an_error_before_anything_was_sent_is_trailers_only_with_status_200() {
 #[test]
 fn an_error_after_messages_goes_into_the_trailers() {
     let mut call = expecting(CallKind::ServerStreaming);
-    call.head(&Metadata::new()).unwrap();
+    call.head(&Metadata::new()).unwrap().unwrap();
     call.envelope(3, false).unwrap();
     call.envelope(3, false).unwrap();
-    let End::Trailers(trailers) = call.finish(&Status::aborted("lost"), &Metadata::new()).unwrap() else {
+    let End::Trailers(trailers) = call.finish(&Status::aborted("lost"), &Metadata::new(), usize::MAX).unwrap() else {
         panic!("a head was sent")
     };
     assert_eq!(lines(&trailers), owned(&[("grpc-status", "10"), ("grpc-message", "lost")]));
@@ -339,10 +342,14 @@ fn a_request_that_breaks_the_framing_fails() {
 #[test]
 fn success_without_the_message_of_a_single_response_is_internal() {
     let mut call = expecting(CallKind::Unary);
-    let End::TrailersOnly(head) = call.finish(&Status::OK, &Metadata::new()).unwrap() else { panic!("nothing sent") };
+    let End::Whole { head, .. } = call.finish(&Status::OK, &Metadata::new(), usize::MAX).unwrap() else {
+        panic!("nothing sent")
+    };
     assert_eq!(head.headers.get(&HeaderName::GRPC_STATUS).unwrap(), "13");
     let mut call = expecting(CallKind::ServerStreaming);
-    let End::TrailersOnly(head) = call.finish(&Status::OK, &Metadata::new()).unwrap() else { panic!("nothing sent") };
+    let End::Whole { head, .. } = call.finish(&Status::OK, &Metadata::new(), usize::MAX).unwrap() else {
+        panic!("nothing sent")
+    };
     assert_eq!(lines(&head.headers), owned(&[GRPC, ("grpc-status", "0")]));
 }
 
@@ -356,10 +363,10 @@ fn a_reset_ends_the_call_unless_it_is_over() {
     let error = SendError::Failed(StreamError::Reset(ErrorCode::CANCEL));
     assert_eq!(call.head(&Metadata::new()), Err(error.clone()));
     assert_eq!(call.envelope(1, false), Err(error.clone()));
-    assert_eq!(call.finish(&Status::OK, &Metadata::new()), Err(error));
+    assert_eq!(call.finish(&Status::OK, &Metadata::new(), usize::MAX), Err(error));
 
     let mut call = expecting(CallKind::Unary);
-    call.finish(&StreamError::Deadline.into(), &Metadata::new()).unwrap();
+    call.finish(&StreamError::Deadline.into(), &Metadata::new(), usize::MAX).unwrap();
     call.handle_reset(ErrorCode::NO_ERROR);
     call.handle_data(Bytes::from_static(b"\x80\0\0\0\0"));
     call.handle_end(None);
@@ -370,7 +377,7 @@ fn a_reset_ends_the_call_unless_it_is_over() {
 fn the_head_is_sent_once_and_before_any_message() {
     let mut call = expecting(CallKind::Bidi);
     assert_eq!(call.envelope(1, false), Err(SendError::NoHead));
-    call.head(&Metadata::new()).unwrap();
+    call.head(&Metadata::new()).unwrap().unwrap();
     assert!(call.is_head_sent());
     assert_eq!(call.head(&Metadata::new()), Err(SendError::Sealed));
 }
@@ -388,7 +395,7 @@ fn no_order_of_input_panics() {
                 4 => call.handle_end(None),
                 5 if step > 200 => call.handle_reset(ErrorCode(step.into())),
                 6 => drop((call.recv(), call.head(&Metadata::new()), call.envelope(octets.len(), false))),
-                7 => ends += usize::from(call.finish(&Status::OK, &Metadata::new()).is_ok()),
+                7 => ends += usize::from(call.finish(&Status::OK, &Metadata::new(), usize::MAX).is_ok()),
                 _ => drop(call.recv()),
             }
         }
@@ -396,3 +403,5 @@ fn no_order_of_input_panics() {
     }
     quickcheck::quickcheck(survives as fn(Vec<(u8, Vec<u8>)>) -> bool);
 }
+
+mod whole;

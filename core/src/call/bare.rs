@@ -1,0 +1,203 @@
+//! A body that is one message, with nothing around it: it is whole when the body ends.
+
+use core::mem;
+
+use bytes::Bytes;
+
+use super::assembly::Assembly;
+use super::envelope::too_large;
+use super::status::Status;
+use crate::buf::MessageBuf;
+
+/// What is asked for at least while the length of a body is not known, in bytes.
+const MIN_NEED: usize = 16 * 1024;
+
+/// Collects a body, however it is split.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    max_message: usize,
+    encoding: Option<&'static str>,
+    /// Length of the body, if its head told.
+    expected: Option<usize>,
+    message: Assembly,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Receiving,
+    /// The body ended: the message can be pulled.
+    Complete,
+    Pulled,
+    /// Everything was dropped and is dropped from here on.
+    Discarded,
+}
+
+impl Decoder {
+    pub(crate) fn new(max_message: usize) -> Self {
+        Self { max_message, encoding: None, expected: None, message: Assembly::default(), state: State::Receiving }
+    }
+
+    /// The message is compressed: the peer announced this encoding, which we know.
+    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
+        self.encoding = Some(encoding);
+    }
+
+    /// The head says how long the body is.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub(crate) fn expect_len(&mut self, len: usize) -> Result<(), Status> {
+        self.expected = Some(len);
+        if len > self.max_message { Err(too_large(len, self.max_message)) } else { Ok(()) }
+    }
+
+    /// Takes the next octets of the body.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn push(&mut self, data: Bytes) -> Result<(), Status> {
+        if self.state != State::Receiving {
+            return Ok(());
+        }
+        let len = self.message.len().saturating_add(data.len());
+        if len > self.max_message {
+            return Err(too_large(len, self.max_message));
+        }
+        if self.message.len() == 0 {
+            self.message = Assembly::new(self.encoding.filter(|_| !data.is_empty()));
+        }
+        self.message.push(data, self.expected == Some(len));
+        Ok(())
+    }
+
+    /// The body ended.
+    pub(crate) fn end(&mut self) {
+        if self.state == State::Receiving {
+            self.state = State::Complete;
+        }
+    }
+
+    /// The message, once the body has ended.
+    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
+        if self.state != State::Complete {
+            return None;
+        }
+        self.state = State::Pulled;
+        Some(mem::take(&mut self.message).finish())
+    }
+
+    /// Whether the message can be pulled.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == State::Complete
+    }
+
+    /// Messages that arrived, pulled ones included: an empty body is one too.
+    pub(crate) fn begun(&self) -> u64 {
+        match self.state {
+            State::Receiving => u64::from(self.message.len() > 0),
+            State::Complete | State::Pulled => 1,
+            State::Discarded => 0,
+        }
+    }
+
+    /// Octets still missing of the message. While its length is not known, as many again as have come.
+    pub(crate) fn need(&self) -> usize {
+        let len = self.message.len();
+        match (self.state, self.expected) {
+            (State::Receiving, Some(expected)) => expected.saturating_sub(len),
+            // One octet more than may come, so that a body that is too long is known to be.
+            (State::Receiving, None) => len.max(MIN_NEED).min(self.max_message.saturating_add(1).saturating_sub(len)),
+            _ => 0,
+        }
+    }
+
+    /// Octets received and not pulled.
+    pub(crate) fn buffered(&self) -> usize {
+        self.message.len()
+    }
+
+    /// Drops everything received and refuses what is still to come.
+    pub(crate) fn discard(&mut self) {
+        self.message = Assembly::default();
+        self.state = State::Discarded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use bytes::Buf;
+
+    use super::*;
+    use crate::call::Code;
+
+    fn pulled(decoder: &mut Decoder) -> Option<Vec<u8>> {
+        decoder.pull().map(|mut message| message.copy_to_bytes(message.len()).to_vec())
+    }
+
+    /// tri:116
+    #[test]
+    fn an_empty_body_is_a_message() {
+        let mut decoder = Decoder::new(0);
+        decoder.allow_compressed("gzip");
+        assert_eq!((decoder.begun(), decoder.is_ready(), pulled(&mut decoder)), (0, false, None));
+        decoder.end();
+        assert_eq!((decoder.begun(), decoder.is_ready(), decoder.need()), (1, true, 0));
+        let message = decoder.pull().expect("a message");
+        assert!(message.is_empty() && !message.is_compressed());
+        assert_eq!((decoder.begun(), decoder.is_ready(), pulled(&mut decoder)), (1, false, None));
+    }
+
+    #[test]
+    fn any_split_gives_the_same_message() {
+        let body: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
+        for size in [1, 7, 1023, 1024, 4999, 5000] {
+            for expected in [None, Some(body.len())] {
+                let mut decoder = Decoder::new(5000);
+                if let Some(len) = expected {
+                    decoder.expect_len(len).unwrap();
+                }
+                for piece in body.chunks(size) {
+                    decoder.push(Bytes::copy_from_slice(piece)).unwrap();
+                }
+                assert_eq!(decoder.buffered(), body.len());
+                decoder.end();
+                assert_eq!(pulled(&mut decoder).as_deref(), Some(&body[..]), "{size}");
+                assert_eq!(decoder.buffered(), 0);
+            }
+        }
+    }
+
+    /// tri:129
+    #[test]
+    fn a_body_above_the_limit_is_refused_by_its_length_or_where_it_passes_it() {
+        let mut decoder = Decoder::new(10);
+        assert_eq!(decoder.expect_len(11).unwrap_err().code(), Code::ResourceExhausted);
+        let mut decoder = Decoder::new(10);
+        assert!(decoder.expect_len(10).is_ok() && decoder.push(vec![0; 10].into()).is_ok());
+        assert_eq!(decoder.push(vec![0; 1].into()).unwrap_err().code(), Code::ResourceExhausted);
+        decoder.discard();
+        assert_eq!((decoder.push(vec![0; 100].into()), decoder.buffered(), decoder.need()), (Ok(()), 0, 0));
+        decoder.end();
+        assert!(!decoder.is_ready());
+    }
+
+    /// Without a length, the window grows with the body and never far beyond it.
+    #[test]
+    fn what_is_missing_is_the_rest_or_as_much_again() {
+        let mut decoder = Decoder::new(100_000);
+        assert_eq!(decoder.need(), MIN_NEED);
+        decoder.push(vec![0; 40_000].into()).unwrap();
+        assert_eq!(decoder.need(), 40_000);
+        decoder.push(vec![0; 40_000].into()).unwrap();
+        assert_eq!(decoder.need(), 20_001, "up to the octet that would be too many");
+        let mut decoder = Decoder::new(usize::MAX);
+        assert_eq!(decoder.need(), MIN_NEED);
+        decoder.expect_len(70_000).unwrap();
+        decoder.push(vec![0; 40_000].into()).unwrap();
+        assert_eq!(decoder.need(), 30_000);
+    }
+}

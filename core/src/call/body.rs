@@ -1,0 +1,105 @@
+//! The body of a request or a response, whichever shape the dialect gives it.
+
+use bytes::Bytes;
+
+use super::protocol::Body;
+use super::status::Status;
+use super::{bare, envelope};
+use crate::buf::MessageBuf;
+
+/// Cuts a body, however it is split, into messages.
+#[derive(Debug)]
+pub(crate) enum Decoder {
+    Envelopes(envelope::Decoder),
+    Bare(bare::Decoder),
+}
+
+/// The same method of either shape.
+macro_rules! either {
+    ($self:ident, $decoder:ident => $call:expr) => {
+        match $self {
+            Self::Envelopes($decoder) => $call,
+            Self::Bare($decoder) => $call,
+        }
+    };
+}
+
+impl Decoder {
+    pub(crate) fn new(body: Body, max_message: usize) -> Self {
+        match body {
+            Body::Envelopes => Self::Envelopes(envelope::Decoder::new(max_message)),
+            Body::Bare => Self::Bare(bare::Decoder::new(max_message)),
+        }
+    }
+
+    /// From here on, messages may be compressed: the peer announced this encoding, which we know.
+    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
+        either!(self, decoder => decoder.allow_compressed(encoding));
+    }
+
+    /// The head says how long the body is. That is the length of the message only where nothing is around it.
+    ///
+    /// # Errors
+    /// The message is too long.
+    pub(crate) fn expect_len(&mut self, len: u64) -> Result<(), Status> {
+        match self {
+            Self::Envelopes(_) => Ok(()),
+            Self::Bare(decoder) => decoder.expect_len(usize::try_from(len).unwrap_or(usize::MAX)),
+        }
+    }
+
+    /// Takes the next octets of the body.
+    ///
+    /// # Errors
+    /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
+    /// later input is dropped.
+    pub(crate) fn push(&mut self, data: Bytes) -> Result<(), Status> {
+        either!(self, decoder => decoder.push(data))
+    }
+
+    /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
+    pub(crate) fn end(&mut self) {
+        if let Self::Bare(decoder) = self {
+            decoder.end();
+        }
+    }
+
+    /// The next complete message.
+    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
+        either!(self, decoder => decoder.pull())
+    }
+
+    /// Whether a message can be pulled.
+    pub(crate) fn is_ready(&self) -> bool {
+        either!(self, decoder => decoder.is_ready())
+    }
+
+    /// Messages of which at least one octet arrived, pulled ones included.
+    pub(crate) fn begun(&self) -> u64 {
+        either!(self, decoder => decoder.begun())
+    }
+
+    /// Whether the input ends inside a message.
+    pub(crate) const fn is_partial(&self) -> bool {
+        match self {
+            Self::Envelopes(decoder) => decoder.is_partial(),
+            // Only the end of the body ends its message.
+            Self::Bare(_) => false,
+        }
+    }
+
+    /// Octets still missing of the message at the front, as far as is known; 0 if one can be pulled.
+    pub(crate) fn need(&self) -> usize {
+        either!(self, decoder => decoder.need())
+    }
+
+    /// Octets received and not pulled, prefixes included.
+    pub(crate) fn buffered(&self) -> usize {
+        either!(self, decoder => decoder.buffered())
+    }
+
+    /// Drops everything received and refuses what is still to come.
+    pub(crate) fn discard(&mut self) {
+        either!(self, decoder => decoder.discard());
+    }
+}
