@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every test of the project, live grpcio and tonic included. Arguments go to `cargo test`.
+# Every test of the project, live peers included. Arguments go to `cargo test`.
 #
-# Without python3 the live peers are left out, and the run says so; TRIRPC_PEERS=required makes that a failure.
+# A peer whose toolchain is missing is left out, and the run says so; TRIRPC_PEERS=required makes that a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

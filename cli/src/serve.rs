@@ -6,7 +6,7 @@ use trirpc::proto::HealthService;
 use trirpc::proto::grpc::health::v1::health_check_response::ServingStatus;
 use trirpc::proto::grpc::health::v1::health_server::HealthServer;
 use trirpc::proto::test_service::echo_server::{self, EchoServer};
-use trirpc::{Config, Router, Server};
+use trirpc::{Config, Gzip, Router, Server};
 
 use crate::echo::{EchoService, Observation};
 use crate::signal::Signals;
@@ -26,6 +26,7 @@ pub(crate) async fn serve(addr: String, config: Config) -> io::Result<()> {
         }
     });
     let router = Router::new().add(EchoServer::new(echo)).add(HealthServer::new(health.clone()));
+    let router = router.accept_compression(Gzip::default()).send_compression(Gzip::default());
     let limit = config.drain_timeout;
     let server = Server::builder(router).config(config).bind(addr).await?;
     say(&format!("listening on {}", server.local_addr()));

@@ -1,49 +1,85 @@
 #!/usr/bin/env bash
-# Installs the foreign peers, pinned, and prints the folder they are in:
+# Installs the foreign peers, pinned, and prints `NAME FOLDER` for each that is there. NAME… installs only those.
 #
-#   venv/bin/python   grpcio, with the versions of requirements.txt
-#   gen/              its stubs of echo.proto, and echo.bin, the descriptors tonic is generated from
-#   tonic-peer        the program of ./tonic, with the versions of its Cargo.lock
+# Each is installed by NAME/install.sh into a folder of its own, named by the hash of its pins and its toolchain, in
+# $TRIRPC_PEERS_CACHE (by default ~/.cache/trirpc-peers). A second run only looks whether the sources have changed.
+# grpcio comes first, because its protoc makes the stubs of others; then all at once. What they print goes to
+# install.log in their folders, and to stderr when they fail.
 #
-# The folder is $TRIRPC_PEERS_CACHE, by default in ~/.cache/trirpc-peers, and named by the hash of all pins: a second
-# run only looks whether the sources have changed. Logs go to stderr. Exit status 75: python3 or its venv is missing.
+# Exit status 75: a toolchain is missing, and stderr says which; the other peers are installed all the same.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+cache=${TRIRPC_PEERS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trirpc-peers}
 proto=$here/../../proto/idl/trirpc/test/v1/echo.proto
+unavailable=75
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 
-pins() { cat "$here/requirements.txt" "$here/tonic/Cargo.lock"; python3 --version; rustc --version; }
+# needs TOOL WHAT: the tool is on PATH, or this peer cannot be had here.
+needs() {
+  if ! command -v "$1" >/dev/null; then
+    say "$name NOT INSTALLED: $2 is needed"
+    exit $unavailable
+  fi
+}
 
-if ! command -v python3 >/dev/null || ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
-  say 'NOT INSTALLED: python3 with venv is needed (Debian: python3-venv)'
-  exit 75
-fi
-hash=$(pins | sha256sum)
-folder=${TRIRPC_PEERS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trirpc-peers}/${hash:0:16}
-mkdir -p "$folder"
+# enter PINS: reads the pins from stdin, sets `folder`, and lets one installer at a time into it.
+enter() {
+  local hash
+  hash=$(cat - "$here/$name/install.sh" | sha256sum)
+  folder=$cache/$name-${hash:0:16}
+  mkdir -p "$folder"
+  exec 9>"$folder/lock"
+  flock 9
+}
 
-# One installer at a time; another waits here and then finds everything done.
-exec 9>"$folder/lock"
-flock 9
+# current STAMP FILES…: whether the files are as they were when `stamped STAMP FILES…` was run.
+current() { [ -e "$folder/$1" ] && [ "$(cat "$folder/$1")" = "$(cat "${@:2}" | sha256sum)" ]; }
+stamped() { cat "${@:2}" | sha256sum >"$folder/$1"; }
 
-if [ ! -e "$folder/venv/installed" ]; then
-  say "installing grpcio into $folder"
-  rm -rf "$folder/venv"
-  python3 -m venv "$folder/venv" >&2
-  "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt" >&2
-  touch "$folder/venv/installed"
-fi
+# logged COMMAND…: what it prints is kept, and shown if it fails. Nothing it leaves running holds the lock.
+logged() {
+  if ! "$@" >>"$folder/install.log" 2>&1 9>&-; then
+    say "$name: \`$*\` failed:"
+    tail -n 40 "$folder/install.log" >&2
+    return 1
+  fi
+}
 
-if ! cmp -s "$proto" "$folder/gen/echo.proto"; then
-  rm -rf "$folder/gen"
-  mkdir "$folder/gen"
-  "$folder/venv/bin/python" -m grpc_tools.protoc -I "$(dirname "$proto")" --python_out="$folder/gen" \
-    --grpc_python_out="$folder/gen" --include_imports --descriptor_set_out="$folder/gen/echo.bin" echo.proto >&2
-  cp "$proto" "$folder/gen/echo.proto"
-fi
+# The folder of a peer; install.sh of grpcio sets what others use of it.
+install() (
+  name=$1
+  # shellcheck source=/dev/null
+  source "$here/$name/install.sh"
+  echo "$name $folder"
+)
 
-ECHO_DESCRIPTORS=$folder/gen/echo.bin CARGO_TARGET_DIR=$folder/target \
-  cargo build --locked --manifest-path "$here/tonic/Cargo.toml" >&2 9>&-
-cp -f "$folder/target/debug/tonic-peer" "$folder/tonic-peer"
-echo "$folder"
+wanted=("$@")
+[ ${#wanted[@]} -gt 0 ] || wanted=(grpcio tonic go)
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+status=0
+install grpcio >"$results/grpcio" || status=$?
+[ $status -eq 0 ] || exit $status
+base=$(cut -d' ' -f2 "$results/grpcio")
+
+declare -A running
+for peer in "${wanted[@]}"; do
+  [ "$peer" = grpcio ] && continue
+  install "$peer" >"$results/$peer" &
+  running[$peer]=$!
+done
+for peer in "${wanted[@]}"; do
+  if [ "$peer" != grpcio ]; then
+    result=0
+    wait "${running[$peer]}" || result=$?
+    # A failure outweighs a missing toolchain.
+    case $result in
+      0) ;;
+      $unavailable) [ $status -ne 0 ] || status=$unavailable ;;
+      *) status=1 ;;
+    esac
+  fi
+  cat "$results/$peer"
+done
+exit $status

@@ -9,7 +9,7 @@ use trirpc_tests::sources::{assert_none, files, read, root, rust_files};
 const MAX_LINES: usize = 700;
 
 /// Extensions of files that are written by hand.
-const WRITTEN: &[&str] = &["rs", "py", "sh", "mjs", "js", "proto", "toml", "md"];
+const WRITTEN: &[&str] = &["rs", "py", "go", "java", "sh", "mjs", "js", "proto", "toml", "md"];
 
 #[test]
 fn no_file_of_ours_is_longer_than_its_limit() {

@@ -301,6 +301,13 @@ def metadata_of_7_kib(peer):
 
 
 @case
+def metadata_non_ascii(peer):
+    fails(13, lambda: peer.meta([("x-echo-latin", b"na\xefve")]), "Invalid metadata")
+    same("echo:after", peer.say("after").text)
+    return "refused by the client itself: not printable ASCII"
+
+
+@case
 def unknown_method(peer):
     fails(12, lambda: peer.channel.unary_unary(f"/{SERVICE}/NoSuch")(b"", timeout=OK_TIME))
 
@@ -332,6 +339,36 @@ def calls_1000_at_100(peer):
             calls[i - slots].result()
         calls.append(peer.echo.Say.future(echo_pb2.SayRequest(text=str(i), payload=bytes(128)), timeout=OK_TIME))
     same([f"echo:{i}" for i in range(1000)], [call.result().text for call in calls])
+
+
+@case
+def gzip_unary(peer):
+    """A payload of zeros each way; the run measures that few bytes pass."""
+    sent = bytes(1 << 20)
+    same(sent, peer.echo.Say(echo_pb2.SayRequest(payload=sent), timeout=OK_TIME, compression=grpc.Compression.Gzip).payload)
+
+
+@case
+def gzip_stream(peer):
+    requests = [echo_pb2.SayRequest(payload=bytes(size)) for size in (256 << 10, 0, 1, 256 << 10)]
+    replies = peer.echo.Chat(iter(requests), timeout=OK_TIME, compression=grpc.Compression.Gzip)
+    same([256 << 10, 0, 1, 256 << 10], [len(reply.payload) for reply in replies])
+
+
+@case
+def server_restart(peer):
+    """Asks whoever runs this to kill the server and start another, and waits for a line on standard input."""
+    same("echo:before", peer.say("before").text)
+    print("restart", flush=True)
+    same("restarted\n", sys.stdin.readline(), "answer to `restart`")
+    while True:
+        try:
+            same("echo:again", peer.say("again").text)
+            break
+        except grpc.RpcError as error:
+            same(grpc.StatusCode.UNAVAILABLE, error.code(), f"code (message {error.details()!r})")
+            time.sleep(0.02)
+    same("echo:after", peer.say("after").text)
 
 
 def main():

@@ -1,25 +1,29 @@
 //! Every case against a foreign server, one function each; the names are those that the peers' clients report.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use trirpc::client::UnaryCall;
 use trirpc::proto::grpc::health::v1::HealthCheckRequest;
-use trirpc::proto::test_service::{ExpandRequest, FailDetail, FailRequest, SayReply, SayRequest, SleepRequest};
-use trirpc::{Bytes, CallKind, Code, Method, Prost, Sender, Status, StatusDetails, Streaming};
+use trirpc::proto::test_service::echo_client::EchoClient;
+use trirpc::proto::test_service::{
+    ExpandRequest, FailDetail, FailRequest, MetaRequest, SayReply, SayRequest, SleepRequest,
+};
+use trirpc::{Bytes, CallKind, Code, Gzip, Method, Prost, Sender, Status, StatusDetails, Streaming};
 
 use crate::client::{OK_TIME, Outcome, Peer, all, fails, same, text, told};
 use crate::{SERVICE, with_timeout};
 
 const OVER_LIMIT: usize = 5 << 20;
 
-type Case = fn(Peer) -> Pin<Box<dyn Future<Output = Outcome>>>;
+pub(crate) type Case = fn(Peer) -> Pin<Box<dyn Future<Output = Outcome>>>;
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), |peer| Box::pin($name(peer)))),*] };
 }
 
-const CASES: &[(&str, Case)] = cases![
+pub(crate) const CASES: &[(&str, Case)] = cases![
     unary,
     message_of_0_bytes,
     message_of_1_byte,
@@ -50,30 +54,35 @@ const CASES: &[(&str, Case)] = cases![
     metadata_binary,
     metadata_empty_values,
     metadata_of_7_kib,
+    metadata_non_ascii,
     unknown_method,
     unknown_service,
     health_check,
     health_watch,
     calls_1000_at_100,
+    gzip_unary,
+    gzip_stream,
+    server_restart,
 ];
 
 /// The names of all cases, in their order.
 pub(crate) fn names() -> Vec<String> {
-    CASES.iter().map(|(name, _)| name.replace('_', "-")).collect()
+    CASES.iter().map(|(name, _)| dashed(name)).collect()
 }
 
-/// Runs all cases; one line each, as the peers' clients print them.
-pub(crate) async fn run(peer: &Peer) -> Vec<String> {
-    let mut lines = Vec::new();
-    for ((_, case), name) in CASES.iter().zip(names()) {
-        let outcome = with_timeout(Duration::from_secs(30), case(peer.clone())).await;
-        lines.push(match outcome.unwrap_or_else(|| Err("still running after 30 s".to_owned())) {
-            Ok(None) => format!("PASS {name}"),
-            Ok(Some(note)) => format!("PASS {name} ({note})"),
-            Err(why) => format!("FAIL {name}: {why}"),
-        });
+fn dashed(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// Runs a case; its line is as the peers' clients print it.
+pub(crate) async fn run(peer: &Peer, name: &str, case: Case) -> String {
+    let name = dashed(name);
+    let outcome = with_timeout(Duration::from_secs(30), case(peer.clone())).await;
+    match outcome.unwrap_or_else(|| Err("still running after 30 s".to_owned())) {
+        Ok(None) => format!("PASS {name}"),
+        Ok(Some(note)) => format!("PASS {name} ({note})"),
+        Err(why) => format!("FAIL {name}: {why}"),
     }
-    lines
 }
 
 async fn unary(peer: Peer) -> Outcome {
@@ -240,6 +249,10 @@ async fn status_details(peer: Peer) -> Outcome {
     let status = fails(Code::FailedPrecondition, peer.echo.fail(request).timeout(OK_TIME).await)?;
     same("with details", status.message(), "message")?;
     let all = status.rpc_status().map_err(|error| error.to_string())?.ok_or("no details")?;
+    if peer.server == "dubbo-go" {
+        same((9, "with details", 0), (all.code, all.message.as_str(), all.details.len()), "details")?;
+        return Ok(Some("dubbo-go's servers drop the details of an error"));
+    }
     same((9, "with details", 2), (all.code, all.message.as_str(), all.details.len()), "details")?;
     same(Ok(Some(sent[0].clone())), status.detail::<FailDetail>(), "the first detail")?;
     Ok(None)
@@ -317,6 +330,18 @@ async fn metadata_of_7_kib(peer: Peer) -> Outcome {
     peer.comes_back(&[("long", &[&[b'v'; 2300]])]).await
 }
 
+/// Bytes from 0x80 up pass as they are, as Latin-1 or as nothing in particular; text beyond ASCII is refused here.
+async fn metadata_non_ascii(peer: Peer) -> Outcome {
+    let text = peer.echo.meta(MetaRequest::default()).metadata("x-echo-text", "中文").timeout(OK_TIME);
+    fails(Code::InvalidArgument, text.await)?;
+    if peer.server == "grpcio" {
+        let latin = peer.echo.meta(MetaRequest::default()).metadata("x-echo-latin", b"na\xefve").timeout(OK_TIME);
+        same("Invalid metadata", fails(Code::Internal, latin.await)?.message(), "message")?;
+        return Ok(Some("grpcio's servers refuse metadata that is not ASCII"));
+    }
+    peer.comes_back(&[("latin", &[b"na\xefve"]), ("opaque", &[b"\x80\xff", b"\xe4\xb8"])]).await
+}
+
 async fn unknown_method(peer: Peer) -> Outcome {
     static NO_SUCH: Method<SayRequest, SayReply> =
         Method::new("/trirpc.test.v1.Echo/NoSuch", CallKind::Unary, false, Prost::codecs());
@@ -339,7 +364,12 @@ async fn health_check(peer: Peer) -> Outcome {
         same(1, peer.health.check(request).timeout(OK_TIME).await.map_err(told)?.status, "status")?;
     }
     let request = HealthCheckRequest { service: "nobody".to_owned() };
-    fails(Code::NotFound, peer.health.check(request).timeout(OK_TIME).await)?;
+    let result = peer.health.check(request).timeout(OK_TIME).await;
+    if peer.server == "dubbo-go" {
+        same(17, fails(Code::Unknown, result)?.raw_code(), "code")?;
+        return Ok(Some("dubbo-go's servers say 17, not NOT_FOUND, for an unknown service's health"));
+    }
+    fails(Code::NotFound, result)?;
     Ok(None)
 }
 
@@ -367,5 +397,43 @@ async fn calls_1000_at_100(peer: Peer) -> Outcome {
     for worker in workers {
         worker.await?;
     }
+    Ok(None)
+}
+
+/// A payload of zeros each way; the run measures that few bytes pass.
+async fn gzip_unary(peer: Peer) -> Outcome {
+    let echo = EchoClient::new(peer.channel.send_compression(Gzip::default()));
+    let payload = Bytes::from(vec![0; 1 << 20]);
+    let request = SayRequest { payload: payload.clone(), ..SayRequest::default() };
+    same(true, payload == echo.say(request).timeout(OK_TIME).await.map_err(told)?.payload, "payload")?;
+    Ok(None)
+}
+
+async fn gzip_stream(peer: Peer) -> Outcome {
+    let echo = EchoClient::new(peer.channel.send_compression(Gzip::default()));
+    let (mut sender, mut replies) = echo.chat().timeout(OK_TIME).open();
+    for size in [256 << 10, 0, 1, 256 << 10] {
+        let request = SayRequest { payload: vec![0; size].into(), ..text("zeros") };
+        sender.send(&request).await.map_err(told)?;
+        let reply = replies.next().await.map_err(told)?.ok_or("the stream ended")?;
+        same(("echo:zeros", size), (reply.text.as_str(), reply.payload.len()), "reply")?;
+    }
+    sender.finish();
+    let (rest, end) = all(replies).await;
+    end.map_err(told)?;
+    same(0, rest.len(), "replies after half-close")?;
+    Ok(None)
+}
+
+/// The server is killed, and another one listens where it was.
+async fn server_restart(peer: Peer) -> Outcome {
+    peer.serves().await?;
+    let stand = Arc::clone(&peer.stand);
+    smol::unblock(move || stand.restart()).await.map_err(|error| error.to_string())?;
+    while let Err(status) = peer.say(text("again")).await {
+        same(Code::Unavailable, status.code(), status.message())?;
+        smol::Timer::after(Duration::from_millis(20)).await;
+    }
+    peer.serves().await?;
     Ok(None)
 }

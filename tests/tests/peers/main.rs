@@ -1,27 +1,34 @@
-//! Live peers, in both directions: grpcio and tonic against our server, our client against theirs. Prints the table
-//! peer × case; a cell that fails, fails the run.
+//! Live peers, in both directions: their clients against our server, our client against their servers. Prints the
+//! tables peer × case and compares them with `docs/interop.md`; a cell that fails, fails the run.
 
 mod cases;
 mod client;
+mod document;
+mod fleet;
 mod process;
 mod relay;
+mod stand;
 mod table;
 
 use std::io;
-use std::net::SocketAddr;
 use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use process::{Installed, Server};
-use relay::Relay;
+use fleet::{PEERS, Peer};
+use process::Installed;
+use stand::Stand;
 use table::{Cell, Column, Table};
-use trirpc_tests::sources::{read, root};
 
 const SERVICE: &str = "trirpc.test.v1.Echo";
 
 /// Cells of the run itself, behind those of the cases.
-const ONE_CONNECTION: &str = "all-on-one-connection";
+const CONNECTIONS: &str = "connections-are-shared";
 const CANCELLATION_ARRIVES: &str = "cancellation-arrives";
+
+/// Columns at a time: most of a column is waiting for deadlines.
+const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     // As libtest does: a word among the arguments selects tests by name.
@@ -44,79 +51,127 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<bool> {
-    let Some(peers) = Installed::ensure()? else {
-        let required = std::env::var_os("TRIRPC_PEERS").is_some_and(|value| value == "required");
-        println!("peers: NOT RUN, python3 with venv is needed (TRIRPC_PEERS=required makes this a failure)");
-        return Ok(!required);
+    let installed = Arc::new(Installed::ensure()?);
+    let tri = process::tri()?;
+    let is_installed = |peer: &&Peer| peer.server(&installed).is_some();
+    let here: Vec<&Peer> = PEERS.iter().filter(is_installed).collect();
+    let missing: Vec<_> = PEERS.iter().filter(|peer| !is_installed(peer)).map(|peer| peer.name).collect();
+
+    let serve = move || {
+        let mut command = Command::new(&tri);
+        command.args(["serve", "--addr", "127.0.0.1:0"]);
+        command
     };
-    let columns = vec![
-        theirs("grpcio → trirpc", peers.grpcio("client.py"))?,
-        theirs("tonic → trirpc", peers.tonic("run"))?,
-        ours("trirpc → grpcio", "grpcio", peers.grpcio("server.py"))?,
-        ours("trirpc → tonic", "tonic", peers.tonic("serve"))?,
-    ];
+    let mut columns: Vec<Work<'_>> = Vec::new();
+    for peer in &here {
+        let (installed, serve) = (Arc::clone(&installed), serve.clone());
+        columns.push(Box::new(move || theirs(peer, &installed, Box::new(serve))));
+    }
+    for peer in &here {
+        let installed = Arc::clone(&installed);
+        columns.push(Box::new(move || ours(peer, installed)));
+    }
+    let mut done = in_parallel(columns)?;
+    let ours = done.split_off(here.len());
     let mut cases = cases::names();
-    cases.extend([ONE_CONNECTION, CANCELLATION_ARRIVES].map(str::to_owned));
-    let mut table = Table { cases, columns };
-    table.complete();
-    println!("\npeers: {}", versions().join(", "));
-    table.print();
-    let (passed, failed) = table.count();
+    cases.extend([CONNECTIONS, CANCELLATION_ARRIVES].map(str::to_owned));
+    let mut tables = [
+        Table { title: "Their client, our server", cases: cases.clone(), columns: done },
+        Table { title: "Our client, their server", cases, columns: ours },
+    ];
+    let versions = document::versions();
+    println!("\npeers: {}", versions.join(", "));
+    let (mut passed, mut failed) = (0, 0);
+    for table in &mut tables {
+        table.complete();
+        println!("\n{}", table.to_text());
+        let count = table.count();
+        (passed, failed) = (passed + count.0, failed + count.1);
+    }
     println!("peers: {passed} cells passed, {failed} failed");
+    if !missing.is_empty() {
+        let required = std::env::var_os("TRIRPC_PEERS").is_some_and(|value| value == "required");
+        println!("peers: NOT RUN: {} (TRIRPC_PEERS=required makes this a failure)", missing.join(", "));
+        return Ok(!required && failed == 0);
+    }
+    if failed == 0 && !document::is_current(&document::render(&tables, &versions))? {
+        println!("peers: docs/interop.md says otherwise: TRIRPC_WRITE_DOCS=1 writes it anew");
+        return Ok(false);
+    }
     Ok(failed == 0)
 }
 
-/// The pinned versions, as `grpcio 1.85.3`.
-fn versions() -> Vec<String> {
-    let pins = root().join("tests/peers");
-    let (python, rust) = (read(&pins.join("requirements.txt")), read(&pins.join("tonic/Cargo.lock")));
-    let grpcio = python.lines().find_map(|line| line.strip_prefix("grpcio==")).unwrap_or("?");
-    let tonic = rust.split_once("name = \"tonic\"\nversion = \"").and_then(|(_, rest)| rest.split('"').next());
-    vec![format!("grpcio {grpcio}"), format!("tonic {}", tonic.unwrap_or("?"))]
+type Work<'a> = Box<dyn FnOnce() -> io::Result<Column> + Send + 'a>;
+
+/// Does all of it, a few at a time; the results are in the order of the work.
+fn in_parallel(work: Vec<Work<'_>>) -> io::Result<Vec<Column>> {
+    let results: Vec<_> = work.iter().map(|_| Mutex::new(None)).collect();
+    let left = Mutex::new(work.into_iter().enumerate());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = left.lock().expect("no panic under it").next();
+                    let Some((at, work)) = next else { return };
+                    *results[at].lock().expect("no panic under it") = Some(work());
+                }
+            });
+        }
+    });
+    let result = |result: Mutex<Option<_>>| result.into_inner().expect("no panic under it").expect("all work is done");
+    results.into_iter().map(result).collect()
 }
 
 /// A peer's client against our server.
-fn theirs(title: &str, mut client: Command) -> io::Result<Column> {
-    let mut tri = Command::new(process::tri()?);
-    tri.args(["serve", "--addr", "127.0.0.1:0"]);
-    let server = Server::start(tri)?;
-    let relay = Relay::to(server.addr)?;
-    client.args(["--addr", &relay.addr.to_string(), "--server", "trirpc"]);
-    let mut column = Column::parse(title, &process::run(client)?);
-    column.cells.insert(ONE_CONNECTION.to_owned(), one_connection(&relay));
-    column.cells.insert(CANCELLATION_ARRIVES.to_owned(), cancellation_arrives(&server));
+fn theirs(peer: &Peer, installed: &Installed, serve: stand::Start) -> io::Result<Column> {
+    let stand = Stand::start(serve)?;
+    let mut client = peer.client(installed).expect("only installed peers are run");
+    client.args(["--addr", &stand.addr().to_string(), "--server", "trirpc"]);
+    let mut column = Column::new(peer.name);
+    let mut before = stand.traffic();
+    process::run(client, |line, stdin| {
+        if line == "restart" {
+            stand.restart()?;
+            return io::Write::write_all(stdin, b"restarted\n");
+        }
+        let after = stand.traffic();
+        if let Some(name) = column.read(&line) {
+            if name.starts_with("gzip-") {
+                column.judge_compression(&name, (peer.compresses.0, true), after.since(before));
+            }
+        }
+        before = after;
+        Ok(())
+    })?;
+    finish(&mut column, &stand, peer.connections, peer.cancels.0);
     Ok(column)
 }
 
 /// Our client against a peer's server.
-fn ours(title: &str, name: &'static str, server: Command) -> io::Result<Column> {
-    let server = Server::start(server)?;
-    let relay = Relay::to(server.addr)?;
-    let lines = smol::block_on(our_cases(relay.addr, name))?;
-    let mut column = Column::parse(title, &lines);
-    column.cells.insert(ONE_CONNECTION.to_owned(), one_connection(&relay));
-    column.cells.insert(CANCELLATION_ARRIVES.to_owned(), cancellation_arrives(&server));
+fn ours(peer: &'static Peer, installed: Arc<Installed>) -> io::Result<Column> {
+    let start = move || peer.server(&installed).expect("only installed peers are run");
+    let stand = Arc::new(Stand::start(Box::new(start))?);
+    let mut column = Column::new(peer.name);
+    let connected = smol::block_on(client::Peer::connect(Arc::clone(&stand), peer.name));
+    let client = connected.map_err(|status| io::Error::other(client::told(status)))?;
+    for (name, case) in cases::CASES {
+        let before = stand.traffic();
+        let line = smol::block_on(cases::run(&client, name, *case));
+        if let Some(name) = column.read(&line).filter(|name| name.starts_with("gzip-")) {
+            column.judge_compression(&name, (true, peer.compresses.1), stand.traffic().since(before));
+        }
+    }
+    finish(&mut column, &stand, (1, ""), peer.cancels.1);
     Ok(column)
 }
 
-async fn our_cases(addr: SocketAddr, server: &'static str) -> io::Result<Vec<String>> {
-    let peer = client::Peer::connect(addr, server).await.map_err(|status| io::Error::other(client::told(status)))?;
-    Ok(cases::run(&peer).await)
-}
-
-fn one_connection(relay: &Relay) -> Cell {
-    match relay.connections() {
-        1 => Cell::Passed,
-        n => Cell::Failed(format!("the client made {n} connections")),
-    }
-}
-
-/// The deadline and the cancellation of `Sleep` each end a handler before its time.
-fn cancellation_arrives(server: &Server) -> Cell {
-    match server.count("dropped Sleep") {
-        2 => Cell::Passed,
-        n => Cell::Failed(format!("the server dropped {n} calls of Sleep, not 2")),
-    }
+fn finish(column: &mut Column, stand: &Stand, connections: fleet::Count, cancels: fleet::Count) {
+    let seen = stand.seen();
+    let cells: [(&str, Cell); 2] = [
+        (CONNECTIONS, seen.connections(connections.0).because(connections.1)),
+        (CANCELLATION_ARRIVES, seen.cancellation(cancels.0).because(cancels.1)),
+    ];
+    column.cells.extend(cells.map(|(name, cell)| (name.to_owned(), cell)));
 }
 
 /// The output of `future`, or `None` and the future dropped after `limit`.

@@ -1,10 +1,11 @@
 //! Foreign programs: the installer, servers that print where they listen, clients that print a line a case.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,38 +15,52 @@ use trirpc_tests::sources::root;
 /// A server must print its address within this time.
 const START: Duration = Duration::from_secs(60);
 
+/// A client that prints nothing for so long has failed.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A program of a peer, in the folder of its installation.
+pub(crate) enum Program {
+    /// An executable, and its first arguments.
+    Native(&'static str, &'static [&'static str]),
+    /// A script of the working copy, run by the installed interpreter.
+    Python(&'static str),
+}
+
 /// Where the installed peers are.
 pub(crate) struct Installed {
-    folder: PathBuf,
+    folders: BTreeMap<String, PathBuf>,
 }
 
 impl Installed {
-    /// Installs what is missing. `Ok(None)`: python3 or its venv cannot be had here.
-    pub(crate) fn ensure() -> io::Result<Option<Self>> {
+    /// Installs what is missing. Parts whose toolchain cannot be had here are left out; the installer said which.
+    pub(crate) fn ensure() -> io::Result<Self> {
         let installer = root().join("tests/peers/install.sh");
         let output = Command::new("bash").arg(installer).stderr(Stdio::inherit()).output()?;
-        match output.status.code() {
-            Some(0) => {
-                let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-                Ok(Some(Self { folder: folder.into() }))
-            }
-            Some(75) => Ok(None),
-            _ => Err(io::Error::other(format!("tests/peers/install.sh ended with {}", output.status))),
+        if !matches!(output.status.code(), Some(0 | 75)) {
+            return Err(io::Error::other(format!("tests/peers/install.sh ended with {}", output.status)));
         }
+        let lines = String::from_utf8_lossy(&output.stdout);
+        let folders = lines.lines().filter_map(|line| line.split_once(' '));
+        Ok(Self { folders: folders.map(|(part, folder)| (part.to_owned(), folder.into())).collect() })
     }
 
-    pub(crate) fn grpcio(&self, program: &str) -> Command {
-        let mut command = Command::new(self.folder.join("venv/bin/python"));
-        command.arg(root().join("tests/peers/grpcio").join(program)).env("PYTHONPATH", self.folder.join("gen"));
-        // The working copy stays as it is.
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
-        command
-    }
-
-    pub(crate) fn tonic(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(self.folder.join("tonic-peer"));
-        command.arg(subcommand);
-        command
+    /// How `program` is started, if its part is installed.
+    pub(crate) fn command(&self, part: &str, program: &Program) -> Option<Command> {
+        let folder = self.folders.get(part)?;
+        Some(match program {
+            Program::Native(path, arguments) => {
+                let mut command = Command::new(folder.join(path));
+                command.args(*arguments);
+                command
+            }
+            Program::Python(script) => {
+                let mut command = Command::new(folder.join("venv/bin/python"));
+                command.arg(root().join("tests/peers").join(part).join(script)).env("PYTHONPATH", folder.join("gen"));
+                // The working copy stays as it is.
+                command.env("PYTHONDONTWRITEBYTECODE", "1");
+                command
+            }
+        })
     }
 }
 
@@ -99,10 +114,31 @@ fn address(lines: &Receiver<String>, said: &Arc<Mutex<Vec<String>>>) -> io::Resu
     }
 }
 
-/// Runs a client to its end; its standard output, line by line.
-pub(crate) fn run(mut command: Command) -> io::Result<Vec<String>> {
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+/// Runs a client to its end. `on_line` gets each line of its standard output and what answers it on its standard input.
+pub(crate) fn run(
+    mut command: Command,
+    mut on_line: impl FnMut(String, &mut ChildStdin) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut stdin = child.stdin.take().expect("piped");
+    let lines = reader(&mut child);
+    let result = loop {
+        match lines.recv_timeout(SILENCE) {
+            Ok(line) => {
+                if let Err(error) = on_line(line, &mut stdin) {
+                    break Err(error);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                println!("{command:?} was silent for {SILENCE:?}");
+                break Ok(());
+            }
+        }
+    };
+    let _ = child.kill();
+    child.wait()?;
+    result
 }
 
 /// The `tri` of this working copy, built as this test was.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use prost::Message;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt};
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -23,7 +24,9 @@ pub async fn serve(addr: &str) -> Result<(), Box<dyn std::error::Error>> {
     println!("listening on {}", listener.local_addr()?);
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<EchoServer<Service>>().await;
-    let router = tonic::transport::Server::builder().add_service(health).add_service(EchoServer::new(Service));
+    let gzip = CompressionEncoding::Gzip;
+    let echo = EchoServer::new(Service).accept_compressed(gzip).send_compressed(gzip);
+    let router = tonic::transport::Server::builder().add_service(health).add_service(echo);
     Ok(router.serve_with_incoming(TcpListenerStream::new(listener)).await?)
 }
 
