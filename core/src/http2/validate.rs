@@ -88,8 +88,8 @@ impl FieldList {
             return Err(Malformed("connection-specific field"));
         }
         if field.name == HeaderName::TE {
-            let allowed = matches!(self.kind, ListKind::Request | ListKind::RequestTrailers);
-            if !allowed || !field.value.eq_ignore_ascii_case(b"trailers") {
+            // Not defined for responses, and yet dubbo-java sends it with each of them.
+            if !field.value.eq_ignore_ascii_case(b"trailers") {
                 return Err(Malformed("te other than trailers"));
             }
         } else if field.name == HeaderName::CONTENT_LENGTH {
