@@ -1,5 +1,6 @@
 //! What only a client does: opening calls, and reading their outcome.
 
+use alloc::format;
 use alloc::sync::Arc;
 
 use bytes::Bytes;
@@ -209,10 +210,8 @@ impl Behaviour for Client {
                 call.machine.handle_reset(code);
             }
         } else {
-            conn.fail(
-                id,
-                Status::internal(alloc::format!("the response is malformed: {code}")).with_origin(Origin::Peer),
-            );
+            let status = given_up(code, &conn.config);
+            conn.fail(id, status);
         }
     }
 
@@ -249,6 +248,20 @@ impl Behaviour for Client {
             code => Status::new(code, "ended by this side"),
         };
         conn.fail(id, status);
+    }
+}
+
+/// Why the engine gave a stream up, by the code that it sent.
+fn given_up(code: ErrorCode, config: &Config) -> Status {
+    match code {
+        ErrorCode::ENHANCE_YOUR_CALM => Status::resource_exhausted(format!(
+            "the response exceeds max_header_list of {} bytes, max_headers of {}, or max_reserved of {} bytes",
+            config.max_header_list, config.max_headers, config.max_reserved
+        )),
+        ErrorCode::CANCEL => Status::unavailable("the peer took no more of the request within send_stall_timeout")
+            .with_origin(Origin::Peer),
+        ErrorCode::REFUSED_STREAM => Status::unavailable("no stream id is left on this connection"),
+        code => Status::internal(format!("the response is malformed: {code}")).with_origin(Origin::Peer),
     }
 }
 

@@ -155,8 +155,11 @@ impl Http2 {
             Purpose::Message(key) => {
                 // While the block was under way the stream may have been reset from our side.
                 let Some(phase) = phase else { return Ok(None) };
-                let outcome = if too_large || block.depends_on_itself {
-                    Err(Malformed("field list too large, or a stream that depends on itself"))
+                if too_large {
+                    return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM).map(|()| None);
+                }
+                let outcome = if block.depends_on_itself {
+                    Err(Malformed("a stream that depends on itself"))
                 } else {
                     match phase {
                         Phase::Head => self.response(key, block, list, size.bytes),

@@ -84,11 +84,15 @@ fn max_header_list_of_a_response() {
     let mut client = client_with(|config| config.max_header_list = 1000);
     client.opened(1);
     let octets = client.headers(1, &large, false);
-    assert!(matches!(client.feed(&octets)[..], [Incoming::Reset { by_peer: false, .. }]));
+    let events = client.feed(&octets);
+    assert!(matches!(events[..], [Incoming::Reset { by_peer: false, code: ErrorCode::ENHANCE_YOUR_CALM, .. }]));
     assert_eq!(kinds(&client.sent()), [(Kind::RST_STREAM, 1)]);
     client.opened(2);
     let octets = [client.headers(3, RESPONSE, false), client.headers(3, &large[1..], true)].concat();
-    assert!(matches!(client.feed(&octets)[..], [Incoming::Response { .. }, Incoming::Reset { by_peer: false, .. }]));
+    assert!(matches!(
+        client.feed(&octets)[..],
+        [Incoming::Response { .. }, Incoming::Reset { by_peer: false, code: ErrorCode::ENHANCE_YOUR_CALM, .. }]
+    ));
 }
 
 /// `max_header_list`, `h2:L3`, `h2:A6`: a block twice as large encoded is not even gathered.
