@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use trirpc_core::call::{Method, MethodCodec, MethodSpec, Status};
+use trirpc_core::call::{Code, Method, MethodCodec, MethodSpec, Protocol, Status};
 
 use super::context::{Context, Extensions};
 use crate::decode::decode;
@@ -36,7 +36,7 @@ impl IncomingCall {
     /// Takes the request of a unary call.
     pub async fn unary<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<(Context, Req)> {
         let (cx, call, codec) = self.begin(method)?;
-        let request = single_request(call.into_receiver(), codec).await;
+        let request = single_request(cx.protocol, call.into_receiver(), codec).await;
         answer_failure(cx, request)
     }
 
@@ -47,7 +47,7 @@ impl IncomingCall {
     ) -> Option<(Context, Req, Sender<Res>)> {
         let (cx, call, codec) = self.begin(method)?;
         let (tx, rx) = call.split();
-        let request = single_request(rx, codec).await;
+        let request = single_request(cx.protocol, rx, codec).await;
         let (cx, request) = answer_failure(cx, request)?;
         Some((cx, request, Sender::new(tx, codec.response)))
     }
@@ -110,11 +110,19 @@ impl IncomingCall {
 }
 
 /// The one request message. It is there already when the handler starts.
-async fn single_request<Req, Res>(mut rx: RawReceiver, codec: &'static MethodCodec<Req, Res>) -> Result<Req, Status> {
+async fn single_request<Req, Res>(
+    protocol: Protocol,
+    mut rx: RawReceiver,
+    codec: &'static MethodCodec<Req, Res>,
+) -> Result<Req, Status> {
     match poll_fn(|cx| rx.poll_recv(cx)).await? {
-        Received::Message(mut message) => {
-            decode(codec.request, &mut message).map_err(|status| Status::invalid_argument(status.message().to_owned()))
-        }
+        Received::Message(mut message) => decode(codec.request, &mut message).map_err(|status| match protocol {
+            // A body that is the message alone is an argument; HTTP has a status for a bad one.
+            Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
+                Status::invalid_argument(status.message().to_owned())
+            }
+            _ => status,
+        }),
         Received::End(_) => Err(Status::unimplemented("the call has no request message")),
     }
 }
