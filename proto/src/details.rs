@@ -47,7 +47,7 @@ pub trait StatusDetails: Sized {
         }
     }
 
-    /// All of it; `None` if the status came without details.
+    /// All of it; `None` if the status came without details, or with those of another code, which say nothing about it.
     ///
     /// # Errors
     /// The details do not decode.
@@ -58,8 +58,7 @@ impl StatusDetails for Status {
     fn with_any(self, detail: Any) -> Self {
         let mut addition = rpc::Status { code: 0, message: Default::default(), details: vec![detail] };
         if self.details().is_empty() {
-            // An unregistered code of a peer stays what it was; the field is signed.
-            addition.code = i32::try_from(self.raw_code()).unwrap_or(i32::MAX);
+            addition.code = code(&self);
             addition.message = self.message().into();
         }
         // Protobuf messages merge by concatenation: nothing is decoded to add a detail.
@@ -73,7 +72,14 @@ impl StatusDetails for Status {
         if self.details().is_empty() {
             return Ok(None);
         }
-        let status = rpc::Status::decode(self.details().clone());
-        status.map(Some).map_err(|error| CodecError::new(error.to_string()))
+        match rpc::Status::decode(self.details().clone()) {
+            Ok(status) => Ok(Some(status).filter(|status| code(self) == status.code)),
+            Err(error) => Err(CodecError::new(error.to_string())),
+        }
     }
+}
+
+/// The code as details have it. An unregistered code of a peer stays what it was; the field is signed.
+fn code(status: &Status) -> i32 {
+    i32::try_from(status.raw_code()).unwrap_or(i32::MAX)
 }

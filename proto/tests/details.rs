@@ -46,6 +46,16 @@ fn a_status_without_details_has_none_and_a_broken_blob_is_an_error() {
     assert!(broken.detail::<ErrorInfo>().is_err());
 }
 
+/// tri:92 tri:Q43: the code of the status stands, and details that do not belong to it are nobody's.
+#[test]
+fn details_of_another_code_are_not_read() {
+    let blob = Status::new(Code::NotFound, "no").with_detail(&violation()).details().clone();
+    let status = |code| Status::new(code, "no").with_details(blob.clone());
+    assert_eq!(status(Code::NotFound).detail(), Ok(Some(violation())));
+    assert_eq!(status(Code::PermissionDenied).detail::<BadRequest>(), Ok(None));
+    assert_eq!(status(Code::PermissionDenied).rpc_status(), Ok(None));
+}
+
 #[test]
 fn the_domain_of_a_type_url_does_not_matter_but_its_name_does() {
     let any = |type_url: &str| Any { type_url: type_url.into(), value: vec![0x0a, 1, b'R'] };
