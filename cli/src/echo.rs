@@ -216,7 +216,7 @@ fn meta(cx: &mut Context, request: MetaRequest) -> Result<MetaReply, Status> {
     let mut seen = BTreeMap::new();
     let (mut headers, mut trailers) = (Metadata::new(), Metadata::new());
     for (key, value) in metadata.iter() {
-        let bytes = value.to_bytes().map_err(|error| Status::invalid_argument(format!("{key}: {error}")))?;
+        let bytes = value.to_bytes().map_err(|error| Status::internal(format!("{key}: {error}")))?;
         if let Some(rest) = key.strip_prefix("x-echo-") {
             for (prefix, target) in [("x-head-", &mut headers), ("x-trail-", &mut trailers)] {
                 append(target, &format!("{prefix}{rest}"), &bytes)
