@@ -14,9 +14,19 @@ pub fn data(stream: u32, payload: &[u8], end: bool) -> Vec<u8> {
     frame(0, u8::from(end), stream, payload)
 }
 
-/// HEADERS with END_HEADERS.
+/// HEADERS; what does not fit into a frame of the default size goes on in CONTINUATION.
 pub fn headers(stream: u32, fields: &[(&str, &str)], end: bool) -> Vec<u8> {
-    frame(1, 4 | u8::from(end), stream, &block(fields))
+    const END_HEADERS: u8 = 4;
+    let block = block(fields);
+    let mut parts: Vec<&[u8]> = block.chunks(16 * 1024).collect();
+    let last = parts.pop().unwrap_or_default();
+    let (mut kind, mut flags, mut octets) = (1, u8::from(end), Vec::new());
+    for part in parts {
+        octets.extend(frame(kind, flags, stream, part));
+        (kind, flags) = (9, 0);
+    }
+    octets.extend(frame(kind, flags | END_HEADERS, stream, last));
+    octets
 }
 
 /// RST_STREAM.
