@@ -72,6 +72,9 @@ impl FieldList {
             return Err(Malformed("invalid field name"));
         }
         if !is_valid_value(&field.value) {
+            field.value = without_outer_blanks(&field.value);
+        }
+        if !is_valid_value(&field.value) {
             let lenient = matches!(
                 self.kind,
                 ListKind::Response { lenient: true } | ListKind::ResponseTrailers { lenient: true }
@@ -210,6 +213,15 @@ fn parse_content_length(value: &[u8]) -> Option<u64> {
 fn is_valid_authority(authority: &[u8]) -> bool {
     !authority.is_empty()
         && authority.iter().all(|octet| octet.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(octet))
+}
+
+/// A value without blanks at its ends. They make a message malformed (RFC 9113 §8.2.1), and yet dubbo-java sends its
+/// users' values as they are, so that a call would be lost for a blank that means nothing.
+fn without_outer_blanks(value: &Bytes) -> Bytes {
+    let is_blank = |octet: &u8| matches!(octet, b' ' | b'\t');
+    let start = value.iter().position(|octet| !is_blank(octet)).unwrap_or(value.len());
+    let end = value.iter().rposition(|octet| !is_blank(octet)).map_or(start, |last| last + 1);
+    value.slice(start..end)
 }
 
 /// `grpc-message` as some servers send it: line breaks become blanks, and none stay at either end.
