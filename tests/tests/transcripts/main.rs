@@ -1,0 +1,340 @@
+//! Recorded traffic of other implementations, replayed: their clients to our server, their servers to our client. What
+//! we make of the bytes must be what the text beside each recording shows, which another decoder wrote.
+//!
+//! The recordings of `golden/` are part of this project. The folder that `TRIRPC_TRANSCRIPTS` names, or else
+//! `../shared/transcripts` beside the project, has more of the same; where it is missing, one line says so.
+
+mod recording;
+mod replay;
+mod told;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use recording::Connection;
+use replay::{Call, Seen, kind};
+use told::{Exchange, Exchanges, Fields, Half, Value, find};
+use trirpc_core::call::{CallKind, Protocol};
+use trirpc_tests::sources::root;
+
+/// Folders and, with a star, beginnings of names: all that is gRPC over HTTP/2.
+const GRPC: &[&str] = &[
+    "dubbo-go/*",
+    "grpc-go/*",
+    "grpcio/*",
+    "grpc-js/*",
+    "dubbo-java/java-java/*",
+    "dubbo-java/java-to-go/*",
+    "dubbo-java/go-to-java/*",
+    "connect-go/grpc-*",
+    "connect-go/dubbo-go-client*",
+    "connect-node/grpc/*",
+];
+
+/// Recordings in these folders that are other protocols.
+const NOT_GRPC: &[&str] = &["dubbo-go/triple-", "dubbo-go/connect-go-client"];
+
+/// Recordings of these names under `folder`, without their extensions.
+fn recordings(folder: &Path, patterns: &[&str], except: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let (parent, start) = pattern.trim_end_matches('*').rsplit_once('/').expect("a folder");
+        let Ok(entries) = fs::read_dir(folder.join(parent)) else { continue };
+        for entry in entries {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(name) = name.strip_suffix(".txt").filter(|name| name.starts_with(start)) else { continue };
+            if !except.iter().any(|except| format!("{parent}/{name}").starts_with(except)) {
+                found.push(folder.join(parent).join(name));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The project's own recordings, and all others that are at hand.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = vec![root().join("tests/golden")];
+    let more = env::var_os("TRIRPC_TRANSCRIPTS").map_or_else(|| root().join("../shared/transcripts"), PathBuf::from);
+    if more.is_dir() {
+        folders.push(more);
+    } else {
+        println!("transcripts: only those of the project; {} is no folder (set TRIRPC_TRANSCRIPTS)", more.display());
+    }
+    folders
+}
+
+/// Runs `compare` on each connection of each recording, and collects what it finds.
+fn each(
+    patterns: &[&str],
+    except: &[&str],
+    least: usize,
+    mut compare: impl FnMut(&Connection, &Exchanges) -> Vec<String>,
+) {
+    let mut wrong = Vec::new();
+    for folder in folders() {
+        let names = recordings(&folder, patterns, except);
+        assert!(names.len() >= least, "{} recordings in {}", names.len(), folder.display());
+        let mut calls = 0;
+        for name in &names {
+            let (connections, told) = (recording::load(name), told::parse(&recording::text(name)));
+            assert_eq!(connections.len(), told.len(), "{}", name.display());
+            for (connection, exchanges) in connections.iter().zip(&told) {
+                calls += exchanges.len();
+                let short = name.strip_prefix(&folder).unwrap_or(name).display();
+                wrong.extend(compare(connection, exchanges).into_iter().map(|fault| format!("{short}: {fault}")));
+            }
+        }
+        println!("transcripts: {} recordings with {calls} calls from {}", names.len(), folder.display());
+    }
+    assert!(wrong.is_empty(), "{} faults\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// bg:B6, tri:1 tri:21 tri:53 tri:171 tri:175 tri:194: nine clients, read as the text has them.
+#[test]
+fn our_server_sees_the_calls_that_recorded_clients_made() {
+    each(GRPC, NOT_GRPC, 40, |connection, exchanges| {
+        let seen = replay::to_server(connection);
+        let readable: Vec<_> = exchanges.values().filter(|told| !has_raw_binary(&told.request)).collect();
+        if seen.len() != readable.len() {
+            return vec![format!("{} calls, not {}", seen.len(), readable.len())];
+        }
+        let pairs = readable.into_iter().zip(&seen);
+        pairs.flat_map(|(told, seen)| requested(&told.request, seen)).collect()
+    });
+}
+
+/// bg:B6, tri:76 to tri:103, tri:Q16 to tri:Q20 tri:Q38 tri:Q44 tri:Q65 tri:Q79: seven servers, read as the text has
+/// them.
+#[test]
+fn our_client_sees_the_results_that_recorded_servers_gave() {
+    each(GRPC, NOT_GRPC, 40, |connection, exchanges| {
+        let call = |(stream, told): (&u32, &Exchange)| Call {
+            stream: *stream,
+            path: told.request.head(":path").expect("a path").text().to_owned(),
+            codec: if codec(&told.request) == "json" { "json" } else { "proto" },
+            protocol: Protocol::Grpc,
+        };
+        let calls: Vec<Call> = exchanges.iter().map(call).collect();
+        let seen = replay::to_client(connection, &calls);
+        let pairs = exchanges.values().zip(&seen).zip(&calls);
+        pairs.flat_map(|((told, seen), call)| responded(told, seen, &call.path)).collect()
+    });
+}
+
+/// grpcio sends binary values as they are, behind an octet of zero, to peers that announce setting 65027. Ours do not;
+/// to them such a field is malformed, and costs its stream.
+fn has_raw_binary(half: &Half) -> bool {
+    let is_raw = |(name, value): &(String, Value)| name.ends_with("-bin") && value.shown.starts_with(&[0]);
+    half.blocks.iter().any(|(fields, _)| fields.iter().any(is_raw))
+}
+
+/// What our server saw otherwise.
+fn requested(told: &Half, seen: &Seen) -> Vec<String> {
+    let mut faults = Vec::new();
+    let text = |name: &str| told.head(name).map(|value| value.text().to_owned()).unwrap_or_default();
+    let path = text(":path");
+    let mut expect = |what: &str, seen: &dyn std::fmt::Debug, told: &dyn std::fmt::Debug| {
+        let (seen, told) = (format!("{seen:?}"), format!("{told:?}"));
+        if seen != told {
+            faults.push(format!("{path}: {what} {seen}, not {told}"));
+        }
+    };
+    expect("path", &seen.path, &path.split('?').next().unwrap_or_default());
+    expect("authority", &seen.authority, &text(":authority"));
+    expect("codec", &seen.codec, &codec(told));
+    expect("timeout", &seen.timeout, &told.head("grpc-timeout").map(|value| duration(value.text())));
+    expect("end", &(seen.ended && !seen.reset), &(told.ended() && !seen.reset));
+    expect("reset", &seen.reset, &told.reset.is_some());
+    faults.extend(same_fields("metadata", &seen.metadata, &told.blocks[0].0));
+    faults.extend(same_messages(seen, told));
+    faults
+}
+
+/// What the content type of a request names.
+fn codec(request: &Half) -> &str {
+    let content_type = request.head("content-type").map(Value::text).unwrap_or_default();
+    content_type.split_once('+').map_or("proto", |(_, codec)| codec)
+}
+
+/// What our client saw otherwise.
+fn responded(exchange: &Exchange, seen: &Seen, path: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let told = &exchange.response;
+    let expected = outcome(told, kind(path));
+    let status = seen.status.as_ref();
+    match (&expected, status) {
+        (None, None) => {}
+        (Some(expected), Some(status)) => {
+            if status.raw_code() != expected.code {
+                faults.push(format!("{status:?}, not {}", expected.code));
+            }
+            if expected.message.as_ref().is_some_and(|message| status.message() != message) {
+                faults.push(format!("the message {:?}, not {:?}", status.message(), expected.message));
+            }
+            // A long value is shown by its beginning.
+            let is_same = status.details().starts_with(&expected.details)
+                && status.details().is_empty() == expected.details.is_empty();
+            if !is_same {
+                faults.push(format!("details {:?}, not {:?}", status.details(), expected.details));
+            }
+            if let Some(trailers) = expected.trailers {
+                faults.extend(same_fields("trailers", &replay::lines(status.metadata()), trailers));
+            }
+        }
+        (expected, status) => faults.push(format!("{status:?}, not {expected:?}")),
+    }
+    let is_trailers_only = told.blocks.first().is_some_and(|(_, end)| *end);
+    let is_rpc = told.head("content-type").is_some_and(|value| value.text().starts_with("application/grpc"));
+    let is_known = (kind(path) != CallKind::Unary || status.is_some()) && !has_raw_binary(told);
+    if let Some((head, _)) = told.blocks.first().filter(|_| !is_trailers_only && is_rpc && is_known) {
+        faults.extend(same_fields("head", &seen.metadata, head));
+    }
+    // The message of a single response counts with success alone.
+    if !kind(path).is_single_response() || expected.as_ref().is_some_and(|expected| expected.code == 0) {
+        faults.extend(same_messages(seen, told));
+    } else if !seen.messages.is_empty() {
+        faults.push(format!("{} messages without success", seen.messages.len()));
+    }
+    faults.into_iter().map(|fault| format!("{path}: {fault}")).collect()
+}
+
+fn same_messages(seen: &Seen, told: &Half) -> Vec<String> {
+    if seen.messages.len() != told.messages.len() {
+        return vec![format!("{} messages, not {}", seen.messages.len(), told.messages.len())];
+    }
+    let pairs = seen.messages.iter().zip(&told.messages);
+    let differs = |(seen, told): (&replay::Message, &told::Message)| {
+        let is_compressed = told.flag == 1 && seen.len > 0;
+        told.differs(seen.len, &seen.plain).or_else(|| {
+            (seen.compressed != is_compressed).then(|| format!("compressed: {}, flag {}", seen.compressed, told.flag))
+        })
+    };
+    pairs.filter_map(differs).collect()
+}
+
+/// Names that are no metadata: HTTP's and those of the protocols.
+fn is_metadata(name: &str) -> bool {
+    let owned = [
+        "te",
+        "content-type",
+        "content-length",
+        "content-encoding",
+        "accept-encoding",
+        "user-agent",
+        "date",
+        "trailer",
+    ];
+    !name.starts_with([':']) && !name.starts_with("grpc-") && !owned.contains(&name)
+}
+
+fn same_fields(what: &str, seen: &[(String, Bytes)], told: &Fields) -> Option<String> {
+    let told: Vec<_> = told.iter().filter(|(name, _)| is_metadata(name)).collect();
+    let is_same = seen.len() == told.len()
+        && seen.iter().zip(&told).all(|((name, seen), (told_name, told))| name == told_name && told.is(seen));
+    (!is_same).then(|| format!("{what} {seen:?}, not {told:?}"))
+}
+
+/// How a response ends.
+#[derive(Debug)]
+struct Outcome<'a> {
+    code: u32,
+    /// `None`: any.
+    message: Option<String>,
+    details: Vec<u8>,
+    trailers: Option<&'a Fields>,
+}
+
+/// The outcome by the rules of gRPC; `None` if the response does not end.
+fn outcome(told: &Half, kind: CallKind) -> Option<Outcome<'_>> {
+    let plain = |code| Some(Outcome { code, message: None, details: Vec::new(), trailers: None });
+    if has_raw_binary(told) {
+        return plain(13);
+    }
+    let http: u32 = told.head(":status").map_or(0, |value| value.text().parse().expect("a number"));
+    if let Some((fields, _)) = told.blocks.iter().find(|(_, end)| *end) {
+        let Some(status) = find(fields, "grpc-status") else { return plain(by_http(http, 2)) };
+        let code = status.text().parse().expect("a number");
+        if code == 0 && kind.is_single_response() && told.messages.len() != 1 {
+            return plain(12);
+        }
+        let message = find(fields, "grpc-message").map(|value| value.shown.clone()).unwrap_or_default();
+        let details = find(fields, "grpc-status-details-bin").map(|value| base64(value.text())).unwrap_or_default();
+        let message = if code == 0 { String::new() } else { unescaped(&message) };
+        return Some(Outcome { code, message: Some(message), details, trailers: Some(fields) });
+    }
+    if told.ended_by_data {
+        return plain(by_http(http, 13));
+    }
+    match told.reset.as_deref()? {
+        "CANCEL" => plain(1),
+        "REFUSED_STREAM" => plain(14),
+        "ENHANCE_YOUR_CALM" => plain(8),
+        "NO_ERROR" | "PROTOCOL_ERROR" | "INTERNAL_ERROR" | "STREAM_CLOSED" => plain(13),
+        other => panic!("RST_STREAM {other}"),
+    }
+}
+
+/// The code of an answer that is no gRPC.
+fn by_http(status: u32, under_200: u32) -> u32 {
+    match status {
+        200 => under_200,
+        404 => 12,
+        415 | 500 => 2,
+        other => panic!("HTTP status {other}"),
+    }
+}
+
+/// `grpc-message` as a person reads it: line breaks are blanks, escapes are octets, and what is no UTF-8 is Latin-1.
+fn unescaped(message: &[u8]) -> String {
+    let message: Vec<u8> = message.iter().map(|&c| if matches!(c, b'\r' | b'\n') { b' ' } else { c }).collect();
+    let (mut octets, mut rest) = (Vec::new(), message.trim_ascii());
+    while let Some((&first, tail)) = rest.split_first() {
+        let escape = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match escape.filter(|_| first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(octet) => {
+                octets.push(octet);
+                rest = &tail[2..];
+            }
+            None => {
+                octets.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(octets).unwrap_or_else(|error| error.as_bytes().iter().map(|&octet| char::from(octet)).collect())
+}
+
+/// `grpc-timeout`.
+fn duration(text: &str) -> Duration {
+    let (number, unit) = text.split_at(text.len() - 1);
+    let nanos = match unit {
+        "H" => 3_600_000_000_000,
+        "M" => 60_000_000_000,
+        "S" => 1_000_000_000,
+        "m" => 1_000_000,
+        "u" => 1_000,
+        "n" => 1,
+        other => panic!("unit {other}"),
+    };
+    Duration::from_nanos(number.parse::<u64>().expect("a number") * nanos)
+}
+
+/// What whole groups of four, and a last one without padding or with it, stand for.
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut octets, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        let value = ALPHABET.iter().position(|&letter| letter == digit).expect("base64") as u32;
+        (bits, held) = (bits << 6 | value, held + 6);
+        if held >= 8 {
+            held -= 8;
+            octets.push((bits >> held) as u8);
+        }
+    }
+    octets
+}
