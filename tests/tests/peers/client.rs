@@ -8,8 +8,9 @@ use std::time::Duration;
 use trirpc::proto::grpc::health::v1::health_client::HealthClient;
 use trirpc::proto::test_service::echo_client::EchoClient;
 use trirpc::proto::test_service::{FailRequest, MetaRequest, SayReply, SayRequest};
-use trirpc::{Channel, Code, Connect, Metadata, Status, Streaming};
+use trirpc::{Channel, Code, Connect, Metadata, Protocol, Status, Streaming};
 
+use crate::fleet;
 use crate::stand::Stand;
 
 /// Why a case failed.
@@ -24,6 +25,7 @@ pub(crate) const OK_TIME: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) server: &'static str,
+    pub(crate) protocol: Protocol,
     pub(crate) stand: Arc<Stand>,
     pub(crate) channel: Channel,
     pub(crate) echo: EchoClient,
@@ -31,10 +33,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) async fn connect(stand: Arc<Stand>, server: &'static str) -> Result<Self, Status> {
-        let channel = Channel::connect(format!("http://{}", stand.addr())).await?;
+    pub(crate) async fn connect(stand: Arc<Stand>, peer: &'static fleet::Peer) -> Result<Self, Status> {
+        let channel = Channel::connect(format!("http://{}", stand.addr())).await?.protocol(peer.protocol);
         let (echo, health) = (EchoClient::new(channel.clone()), HealthClient::new(channel.clone()));
-        Ok(Self { server, stand, channel, echo, health })
+        Ok(Self { server: peer.library, protocol: peer.protocol, stand, channel, echo, health })
     }
 
     pub(crate) async fn say(&self, request: SayRequest) -> Result<SayReply, Status> {
@@ -77,22 +79,27 @@ impl Peer {
                 (entry.key, text.chain(entry.bin_values.iter().map(|value| value.to_vec())).collect())
             })
             .collect();
-        let tonic = self.server == "tonic";
+        let (tonic, mut note) = (self.server == "tonic", None);
         for (name, values) in values {
-            let want: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+            let is_binary = name.ends_with("-bin");
+            let mut want: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+            if self.server == "grpc-js" && !is_binary && want.len() > 1 {
+                want = vec![want.join(&b", "[..])];
+                note = Some("Node joins the values of a repeated key by commas");
+            }
             // What is not ASCII has no place in a reply, whose strings are UTF-8.
-            if name.ends_with("-bin") || values.iter().all(|value| value.is_ascii()) {
+            if is_binary || values.iter().all(|value| value.is_ascii()) {
                 same(Some(&want), seen.get(&format!("x-echo-{name}")), "seen")?;
             }
             same(&want, &all_of(&headers, &format!("x-head-{name}"))?, "header")?;
             let returned = if tonic { Vec::new() } else { want };
             same(returned, all_of(&trailers, &format!("x-trail-{name}"))?, "trailer")?;
         }
-        Ok(tonic.then_some("tonic's servers have no trailers for a unary success"))
+        Ok(if tonic { Some("tonic's servers have no trailers for a unary success") } else { note })
     }
 }
 
-fn all_of(metadata: &Metadata, key: &str) -> Result<Vec<Vec<u8>>, Failure> {
+pub(crate) fn all_of(metadata: &Metadata, key: &str) -> Result<Vec<Vec<u8>>, Failure> {
     let values = metadata.get_all(key).map(|value| match key.ends_with("-bin") {
         true => value.to_bytes().map(|bytes| bytes.to_vec()).map_err(|error| error.to_string()),
         false => Ok(value.as_wire().to_vec()),

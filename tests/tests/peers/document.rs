@@ -50,5 +50,6 @@ pub(crate) fn versions() -> Vec<String> {
         format!("grpc-go {}", go("google.golang.org/grpc")),
         format!("connect-go {}", go("connectrpc.com/connect")),
         format!("dubbo-go {}", go("dubbo.apache.org/dubbo-go/v3")),
+        format!("grpc-js {}", between(pins("node/package.json"), "\"@grpc/grpc-js\": \"", '"')),
     ]
 }

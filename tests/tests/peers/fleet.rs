@@ -2,11 +2,18 @@
 
 use std::process::Command;
 
+use trirpc::Protocol;
+
 use crate::process::{Installed, Program};
 
 /// A foreign library.
 pub(crate) struct Peer {
+    /// Heads its column.
     pub(crate) name: &'static str,
+    /// Its cells differ from others by what the library does, not by the protocol.
+    pub(crate) library: &'static str,
+    /// The protocol of both clients.
+    pub(crate) protocol: Protocol,
     /// What `install.sh` calls its part of the installation.
     pub(crate) part: &'static str,
     server: Program,
@@ -28,6 +35,8 @@ const ONE: Count = (1, "");
 pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "grpcio",
+        library: "grpcio",
+        protocol: Protocol::Grpc,
         part: "grpcio",
         server: Program::Python("server.py"),
         client: Program::Python("client.py"),
@@ -37,6 +46,8 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "tonic",
+        library: "tonic",
+        protocol: Protocol::Grpc,
         part: "tonic",
         server: Program::Native("tonic-peer", &["serve"]),
         client: Program::Native("tonic-peer", &["run"]),
@@ -46,6 +57,8 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "grpc-go",
+        library: "grpc-go",
+        protocol: Protocol::Grpc,
         part: "go",
         server: Program::Native("bin/grpc", &[]),
         client: Program::Native("bin/grpc", &["client"]),
@@ -55,6 +68,8 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "connect-go",
+        library: "connect-go",
+        protocol: Protocol::Grpc,
         part: "go",
         server: Program::Native("bin/connect", &[]),
         client: Program::Native("bin/connect", &["client"]),
@@ -64,12 +79,47 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "dubbo-go",
+        library: "dubbo-go",
+        protocol: Protocol::Grpc,
         part: "go",
         server: Program::Native("bin/dubbo", &[]),
         client: Program::Native("bin/dubbo", &["client"]),
         cancels: (BOTH, BOTH),
         compresses: (false, true),
         connections: (3, "dubbo-go connects once for each service: Echo, Health, and the unknown one"),
+    },
+    Peer {
+        name: "grpc-js",
+        library: "grpc-js",
+        protocol: Protocol::Grpc,
+        part: "node",
+        server: Program::Node("server.mjs"),
+        client: Program::Node("client.mjs"),
+        cancels: (BOTH, BOTH),
+        compresses: (true, false),
+        connections: (2, "grpc-js compresses by channel, so the gzip cases have a connection of their own"),
+    },
+    Peer {
+        name: "connect-go, Connect",
+        library: "connect-go",
+        protocol: Protocol::Connect,
+        part: "go",
+        server: Program::Native("bin/connect", &[]),
+        client: Program::Native("bin/connect", &["client", "connect"]),
+        cancels: (BOTH, BOTH),
+        compresses: (true, true),
+        connections: ONE,
+    },
+    Peer {
+        name: "dubbo-go, Triple",
+        library: "dubbo-go",
+        protocol: Protocol::Triple,
+        part: "go",
+        server: Program::Native("bin/dubbo", &[]),
+        client: Program::Native("bin/dubbo", &["client", "triple"]),
+        cancels: (BOTH, BOTH),
+        compresses: (true, true),
+        connections: ONE,
     },
 ];
 

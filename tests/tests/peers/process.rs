@@ -24,6 +24,8 @@ pub(crate) enum Program {
     Native(&'static str, &'static [&'static str]),
     /// A script of the working copy, run by the installed interpreter.
     Python(&'static str),
+    /// A script of the installation, run by Node.
+    Node(&'static str),
 }
 
 /// Where the installed peers are.
@@ -51,6 +53,11 @@ impl Installed {
             Program::Native(path, arguments) => {
                 let mut command = Command::new(folder.join(path));
                 command.args(*arguments);
+                command
+            }
+            Program::Node(script) => {
+                let mut command = Command::new("node");
+                command.arg(folder.join(script));
                 command
             }
             Program::Python(script) => {

@@ -96,8 +96,10 @@ impl Table {
     pub(crate) fn to_text(&self) -> String {
         let (mut out, mut notes) = (String::new(), Notes::default());
         let first = self.cases.iter().map(String::len).max().unwrap_or(0).max(self.title.len());
+        let width = |column: usize| self.columns[column].peer.len().max("ok [99]".len());
         let mut row = |name: &str, cells: Vec<String>| {
-            let cells: String = cells.iter().map(|cell| format!("  {cell:<14}")).collect();
+            let pad = |(at, cell): (usize, &String)| format!("  {cell:<0$}", width(at));
+            let cells: String = cells.iter().enumerate().map(pad).collect();
             let _ = writeln!(out, "{}", format!("{name:<first$}{cells}").trim_end());
         };
         row(self.title, self.columns.iter().map(|column| column.peer.clone()).collect());
