@@ -133,6 +133,47 @@ fn has_raw_binary(half: &Half) -> bool {
     half.blocks.iter().any(|(fields, _)| fields.iter().any(is_raw))
 }
 
+/// tri:114 tri:126 tri:130: Triple unary calls with bare bodies, good and failed, with metadata.
+#[test]
+fn recorded_triple_calls_are_seen_by_both_of_our_sides() {
+    each(&["dubbo-go/triple-h2-*"], &[], 1, |connection, exchanges| {
+        let mut faults = Vec::new();
+        for (told, seen) in exchanges.values().zip(&replay::to_server(connection)) {
+            faults.extend(requested(&told.request, seen));
+        }
+        let call = |(stream, told): (&u32, &Exchange)| Call {
+            stream: *stream,
+            path: told.request.head(":path").expect("a path").text().to_owned(),
+            codec: "proto",
+            protocol: Protocol::Triple,
+        };
+        let calls: Vec<Call> = exchanges.iter().map(call).collect();
+        for (told, seen) in exchanges.values().zip(&replay::to_client(connection, &calls)) {
+            faults.extend(answered_bare(&told.response, seen));
+        }
+        faults
+    });
+}
+
+/// What our client saw otherwise in a response with a bare body.
+fn answered_bare(told: &Half, seen: &Seen) -> Vec<String> {
+    let status = seen.status.as_ref().expect("a status");
+    if content_type(told) == "application/json" {
+        let error: serde_json::Value = serde_json::from_slice(&told.body).expect("JSON");
+        let is_same = error["code"] == "failed_precondition" && status.raw_code() == 9;
+        let is_same = is_same && error["message"] == status.message() && seen.messages.is_empty();
+        return if is_same { Vec::new() } else { vec![format!("{status:?}, not {error}")] };
+    }
+    let (trailers, head): (Fields, Fields) =
+        told.blocks[0].0.iter().cloned().partition(|(name, _)| name.starts_with("trailer-"));
+    let trailers = trailers.into_iter().map(|(name, value)| (name["trailer-".len()..].to_owned(), value)).collect();
+    let mut faults = same_body(seen, told);
+    faults.extend((!status.is_ok()).then(|| format!("{status:?}")));
+    faults.extend(same_fields("head", &seen.metadata, &head));
+    faults.extend(same_fields("trailers", &replay::lines(status.metadata()), &trailers));
+    faults
+}
+
 /// What our server saw otherwise.
 fn requested(told: &Half, seen: &Seen) -> Vec<String> {
     let mut faults = Vec::new();
@@ -147,18 +188,25 @@ fn requested(told: &Half, seen: &Seen) -> Vec<String> {
     expect("path", &seen.path, &path.split('?').next().unwrap_or_default());
     expect("authority", &seen.authority, &text(":authority"));
     expect("codec", &seen.codec, &codec(told));
-    expect("timeout", &seen.timeout, &told.head("grpc-timeout").map(|value| duration(value.text())));
+    let millis = |value: &Value| Duration::from_millis(value.text().parse().expect("a number"));
+    let timeout = told.head("grpc-timeout").map(|value| duration(value.text()));
+    expect("timeout", &seen.timeout, &timeout.or(told.head("triple-timeout-ms").map(millis)));
+    let is_bare = !content_type(told).starts_with("application/grpc");
+    expect("protocol", &seen.protocol, &Some(if is_bare { Protocol::Triple } else { Protocol::Grpc }));
     expect("end", &(seen.ended && !seen.reset), &(told.ended() && !seen.reset));
     expect("reset", &seen.reset, &told.reset.is_some());
     faults.extend(same_fields("metadata", &seen.metadata, &told.blocks[0].0));
-    faults.extend(same_messages(seen, told));
+    faults.extend(if is_bare { same_body(seen, told) } else { same_messages(seen, told) });
     faults
+}
+
+fn content_type(half: &Half) -> &str {
+    half.head("content-type").map(Value::text).unwrap_or_default()
 }
 
 /// What the content type of a request names.
 fn codec(request: &Half) -> &str {
-    let content_type = request.head("content-type").map(Value::text).unwrap_or_default();
-    content_type.split_once('+').map_or("proto", |(_, codec)| codec)
+    content_type(request).split_once('+').map_or("proto", |(_, codec)| codec)
 }
 
 /// What our client saw otherwise.
@@ -189,7 +237,7 @@ fn responded(exchange: &Exchange, seen: &Seen, path: &str) -> Vec<String> {
         (expected, status) => faults.push(format!("{status:?}, not {expected:?}")),
     }
     let is_trailers_only = told.blocks.first().is_some_and(|(_, end)| *end);
-    let is_rpc = told.head("content-type").is_some_and(|value| value.text().starts_with("application/grpc"));
+    let is_rpc = content_type(told).starts_with("application/grpc");
     let is_known = (kind(path) != CallKind::Unary || status.is_some()) && !has_raw_binary(told);
     if let Some((head, _)) = told.blocks.first().filter(|_| !is_trailers_only && is_rpc && is_known) {
         faults.extend(same_fields("head", &seen.metadata, head));
@@ -209,12 +257,22 @@ fn same_messages(seen: &Seen, told: &Half) -> Vec<String> {
     }
     let pairs = seen.messages.iter().zip(&told.messages);
     let differs = |(seen, told): (&replay::Message, &told::Message)| {
-        let is_compressed = told.flag == 1 && seen.len > 0;
-        told.differs(seen.len, &seen.plain).or_else(|| {
+        let is_compressed = told.flag == 1 && !seen.wire.is_empty();
+        told.differs(seen.wire.len(), &seen.plain).or_else(|| {
             (seen.compressed != is_compressed).then(|| format!("compressed: {}, flag {}", seen.compressed, told.flag))
         })
     };
     pairs.filter_map(differs).collect()
+}
+
+/// The one message of a bare body.
+fn same_body(seen: &Seen, told: &Half) -> Vec<String> {
+    let is_compressed = told.head("content-encoding").is_some();
+    let is_same = |message: &replay::Message| message.wire == told.body && message.compressed == is_compressed;
+    match &seen.messages[..] {
+        [message] if is_same(message) => Vec::new(),
+        other => vec![format!("{other:?}, not {:?}", told.body)],
+    }
 }
 
 /// Names that are no metadata: HTTP's and those of the protocols.
@@ -229,7 +287,7 @@ fn is_metadata(name: &str) -> bool {
         "date",
         "trailer",
     ];
-    !name.starts_with([':']) && !name.starts_with("grpc-") && !owned.contains(&name)
+    !name.starts_with([':']) && !["grpc-", "triple-"].iter().any(|own| name.starts_with(own)) && !owned.contains(&name)
 }
 
 fn same_fields(what: &str, seen: &[(String, Bytes)], told: &Fields) -> Option<String> {

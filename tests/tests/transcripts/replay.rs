@@ -18,6 +18,8 @@ pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) authority: String,
     pub(crate) codec: String,
+    /// Of a request.
+    pub(crate) protocol: Option<Protocol>,
     pub(crate) timeout: Option<Duration>,
     /// Lines in wire form: of the request's head, or of the response's.
     pub(crate) metadata: Vec<(String, Bytes)>,
@@ -33,21 +35,22 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) compressed: bool,
-    /// Octets on the wire.
-    pub(crate) len: usize,
-    /// Inflated.
+    pub(crate) wire: Vec<u8>,
+    /// `wire`, inflated if it was compressed.
     pub(crate) plain: Vec<u8>,
 }
 
 impl Message {
     fn new(mut message: MessageBuf) -> Self {
-        let (compressed, len) = (message.is_compressed(), message.len());
-        let mut plain = message.copy_to_bytes(len).to_vec();
+        let compressed = message.is_compressed();
+        let wire = message.copy_to_bytes(message.len()).to_vec();
+        let mut plain = Vec::new();
         if compressed {
-            let packed = std::mem::take(&mut plain);
-            flate2::read::MultiGzDecoder::new(&packed[..]).read_to_end(&mut plain).expect("gzip");
+            flate2::read::MultiGzDecoder::new(&wire[..]).read_to_end(&mut plain).expect("gzip");
+        } else {
+            plain.clone_from(&wire);
         }
-        Self { compressed, len, plain }
+        Self { compressed, wire, plain }
     }
 }
 
@@ -132,6 +135,7 @@ pub(crate) fn to_server(recording: &Connection) -> Vec<Seen> {
                 path: call.path().to_owned(),
                 authority: call.authority().to_owned(),
                 codec: call.codec_name().to_owned(),
+                protocol: Some(call.protocol()),
                 timeout: call.deadline().map(|at| at - Instant::ZERO),
                 metadata: call.metadata().map(lines).unwrap_or_default(),
                 ..Seen::default()

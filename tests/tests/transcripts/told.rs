@@ -19,6 +19,8 @@ pub(crate) struct Half {
     /// Header blocks, and whether each ended the stream.
     pub(crate) blocks: Vec<(Fields, bool)>,
     pub(crate) messages: Vec<Message>,
+    /// A body that is not made of envelopes.
+    pub(crate) body: Vec<u8>,
     /// END_STREAM was on DATA.
     pub(crate) ended_by_data: bool,
     /// Name of the first RST_STREAM's code.
@@ -168,6 +170,7 @@ fn detail(said: &str, is_head: bool, half: &mut Half) {
                 message.start = hex(words);
             }
         }
+        Some("body") => half.body.extend(hex(words)),
         Some("hex") => {
             if let Some(message) = half.messages.last_mut() {
                 message.start = hex(words);
