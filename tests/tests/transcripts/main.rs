@@ -190,7 +190,7 @@ fn requested(told: &Half, seen: &Seen) -> Vec<String> {
     expect("codec", &seen.codec, &codec(told));
     let millis = |value: &Value| Duration::from_millis(value.text().parse().expect("a number"));
     let timeout = told.head("grpc-timeout").map(|value| duration(value.text()));
-    expect("timeout", &seen.timeout, &timeout.or(told.head("triple-timeout-ms").map(millis)));
+    expect("timeout", &seen.timeout, &timeout.or_else(|| told.head("triple-timeout-ms").map(millis)));
     let is_bare = !content_type(told).starts_with("application/grpc");
     expect("protocol", &seen.protocol, &Some(if is_bare { Protocol::Triple } else { Protocol::Grpc }));
     expect("end", &(seen.ended && !seen.reset), &(told.ended() && !seen.reset));
