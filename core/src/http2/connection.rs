@@ -326,6 +326,7 @@ impl Http2 {
 
     /// The call misses `n` octets of the message it waits for: see [`reserve`](super::reserve).
     pub(crate) fn need(&mut self, key: StreamKey, n: usize) {
+        let n = n.saturating_sub(self.arriving(key));
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.released || stream.state.remote().is_none() {
             return;

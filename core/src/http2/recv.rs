@@ -436,6 +436,7 @@ impl Http2 {
         })?;
         // The application never sees padding, so nobody else would return it.
         stream.recv_window.release(header.len as usize - layout.body);
+        self.reservations.received(stream, layout.body);
         if let Some(due) = &mut stream.content_length {
             match due.checked_sub(layout.body as u64) {
                 Some(left) if left == 0 || !end => *due = left,
@@ -446,7 +447,16 @@ impl Http2 {
             self.abuse.useful_frame();
         }
         self.note_update(key);
+        self.admit_reservations();
         Ok(Some(key))
+    }
+
+    /// Octets of the DATA frame in progress, paid for by the window of `key`, that were not delivered yet.
+    pub(super) fn arriving(&self, key: StreamKey) -> usize {
+        match self.parser.state {
+            State::Data(data) if data.stream == Some(key) => data.left,
+            _ => 0,
+        }
     }
 
     fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
@@ -474,8 +484,6 @@ impl Http2 {
             return Step::Progress;
         };
         let (call, released) = (stream.call, stream.released);
-        self.reservations.received(stream, data.len());
-        self.admit_reservations();
         if end {
             self.received_end(key);
         }

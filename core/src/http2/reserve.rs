@@ -65,7 +65,7 @@ impl Reservations {
         Outcome::Noted
     }
 
-    /// DATA of `n` octets arrived on the stream.
+    /// DATA of `n` octets begins to arrive on the stream: the window has paid for it.
     pub(crate) fn received(&mut self, stream: &mut Stream, n: usize) {
         if stream.need > 0 {
             self.set_need(stream, stream.need.saturating_sub(n));
@@ -99,7 +99,9 @@ impl Reservations {
             };
             let lack = Self::lack(stream);
             let fits = self.total.saturating_add(lack as usize) <= self.max;
-            let first_incomplete = self.side == Side::Client && self.incomplete == 0;
+            // What is left of an earlier reservation of its own does not stand in its way.
+            let own = usize::from(stream.reserved > 0 && stream.need > 0);
+            let first_incomplete = self.side == Side::Client && self.incomplete == own;
             if lack > 0 && !fits && !first_incomplete {
                 return None;
             }

@@ -149,6 +149,48 @@ fn a_client_always_admits_one_incomplete_message() {
     assert_eq!(complete(&uploads), [true; 4], "one after the other, nothing consumed");
 }
 
+/// `arch:8`: what a message has left of its reservation does not keep the next one of the same stream waiting.
+#[test]
+fn a_stream_does_not_wait_for_itself() {
+    let config = Config { max_reserved: 100_000, ..Config::default() };
+    let mut client = Bench::connected(Side::Client, config, &[]);
+    let key = client.opened(0);
+    let response = client.headers(1, RESPONSE, false);
+    client.feed(&response);
+    let mut uploads = [Upload::new(1, key, 300_000)];
+    drive(&mut client, &mut uploads);
+    client.engine.consumed(key, 1000);
+    assert!(client.engine.reservations.total() > 0);
+    client.engine.need(key, 400_000);
+    uploads[0].total = 700_000;
+    drive(&mut client, &mut uploads);
+    assert!(uploads[0].is_complete(), "stopped at {}", uploads[0].sent);
+}
+
+/// The octets of a frame that has begun are paid for: only what lies behind it is asked for.
+#[test]
+fn a_message_in_pieces_of_a_frame_reserves_what_it_lacks_and_no_more() {
+    let mut server = Bench::server();
+    let key = server.request(1, false);
+    let frame = data_frame(1, &[0; 16_384], false);
+    let total = WINDOW + 20_000;
+    let mut missing = total;
+    for _ in 0..4 {
+        let mut rest = &frame[..];
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(1000));
+            rest = later;
+            for event in server.feed(piece) {
+                if let Incoming::Data { data, .. } = event {
+                    missing -= data.len();
+                    server.engine.need(key, missing);
+                }
+            }
+        }
+    }
+    assert_eq!(server.engine.reservations.total(), 20_000);
+}
+
 /// A server that could never admit a message ends the call instead of blocking those behind it.
 #[test]
 fn an_impossible_reservation_ends_its_call_alone() {
