@@ -13,8 +13,9 @@ const HOP_BY_HOP: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "
 pub(super) struct Rules {
     half: [Half; 2],
     streams: BTreeMap<u32, Stream>,
-    /// Credit that a server gave to streams before their HEADERS: a fault of its own that the client may use.
-    early: BTreeMap<u32, i64>,
+    /// What a server sent on streams before their HEADERS: faults of its own, which bind the client all the same if
+    /// the two crossed on the way.
+    early: BTreeMap<u32, Stream>,
 }
 
 /// One sender's side of the connection.
@@ -110,7 +111,10 @@ impl Rules {
             Frame::Headers { fields, end } => self.headers(from, stream, fields, *end, &mut fault),
             Frame::Data { flow, end, .. } => self.data(from, stream, *flow as i64, *end, &mut fault),
             Frame::Reset(_) => match self.streams.get_mut(&stream) {
-                None => fault("RST_STREAM on an idle stream".into()),
+                None => {
+                    self.early.entry(stream).or_default().reset[from as usize] = true;
+                    fault("RST_STREAM on an idle stream".into());
+                }
                 Some(stream) if stream.reset[from as usize] => fault("second RST_STREAM".into()),
                 Some(stream) => stream.reset[from as usize] = true,
             },
@@ -143,7 +147,7 @@ impl Rules {
             Some(stream) if stream.reset[from as usize] => return fault("WINDOW_UPDATE after RST_STREAM".into()),
             Some(stream) => &mut stream.credit[from.peer() as usize],
             None => {
-                *self.early.entry(stream).or_default() += i64::from(increment);
+                self.early.entry(stream).or_default().credit[from.peer() as usize] += i64::from(increment);
                 return fault("WINDOW_UPDATE on an idle stream".into());
             }
         };
@@ -158,6 +162,7 @@ impl Rules {
             self.open(id, fault);
         }
         let Some(stream) = self.streams.get_mut(&id) else {
+            self.early.entry(id).or_default().ended[from as usize] |= end;
             return fault("response to an idle stream".into());
         };
         if stream.ended[from as usize] || stream.reset[from as usize] {
@@ -208,9 +213,11 @@ impl Rules {
         if open >= limits[Side::Client as usize].max_streams as usize {
             fault(format!("more than {open} streams at once"));
         }
-        let mut credit = limits.map(|limits| i64::from(limits.initial_window));
-        credit[Side::Client as usize] += self.early.remove(&id).unwrap_or(0);
-        self.streams.insert(id, Stream { credit, ..Stream::default() });
+        let mut stream = self.early.remove(&id).unwrap_or_default();
+        for (credit, limits) in stream.credit.iter_mut().zip(limits) {
+            *credit += i64::from(limits.initial_window);
+        }
+        self.streams.insert(id, stream);
     }
 
     fn data(&mut self, from: Side, id: u32, flow: i64, end: bool, fault: &mut dyn FnMut(String)) {
@@ -220,6 +227,7 @@ impl Rules {
             fault(format!("connection window overrun by {}", -self.half[me].credit));
         }
         let Some(stream) = self.streams.get_mut(&id) else {
+            self.early.entry(id).or_default().ended[from as usize] |= end;
             return fault("DATA on an idle stream".into());
         };
         stream.credit[me] -= flow;
