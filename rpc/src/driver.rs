@@ -154,7 +154,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             let more = state.conn.poll_transmit(tx, now);
             state.drain_events(now);
             state.take_wakes(wakes);
-            let has_starts = R::collect(work, state);
+            let has_starts = R::collect(work, state, now);
             if write_error.is_some() {
                 // Nobody takes it.
                 tx.advance(tx.len());

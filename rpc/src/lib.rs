@@ -41,6 +41,7 @@ mod compress;
 mod decode;
 mod driver;
 mod duplex;
+mod intercept;
 mod marker;
 mod raw;
 mod response;
@@ -52,17 +53,19 @@ mod transport;
 
 pub use cancel::Cancelled;
 pub use client::{
-    Address, BackoffPolicy, BidiCall, Channel, ChannelOptions, ClientStreamingCall, Connectivity, Connector, FirstHead,
-    FullReply, InvalidTarget, Invoke, Reply, ServerStreamingCall, Target, UnaryCall, UnaryMessage, UnaryResponse,
-    handshake,
+    Address, BackoffPolicy, BidiCall, CallLayer, CallLayers, Channel, ChannelOptions, ClientStreamingCall,
+    Connectivity, Connector, FirstHead, FullReply, InvalidTarget, Invoke, NextCall, OutgoingCall, Reply,
+    ServerStreamingCall, Target, UnaryCall, UnaryMessage, UnaryResponse, handshake,
 };
 pub use driver::Driver;
 pub use duplex::{Duplex, duplex};
+pub use intercept::{CallInfo, CallSide, Interceptor, Timeline, Traffic};
 pub use marker::{BoxFuture, MaybeSend, MaybeSync};
 pub use raw::{CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
 pub use response::Response;
 pub use server::{
-    Context, Extensions, HeadersMut, IncomingCall, Router, ServerTask, Service, ServiceDescriptor, serve_connection,
+    Context, Extensions, HeadersMut, IncomingCall, Layered, NextService, Router, ServerTask, Service,
+    ServiceDescriptor, ServiceLayer, serve_connection,
 };
 pub use session::{ClientSession, ServerSession};
 pub use streaming::{Sender, Streaming};

@@ -38,8 +38,8 @@ pub use trirpc_smol::{Connect, Server};
 /// Making calls: channels and the builders that the methods of a generated client return.
 pub mod client {
     pub use trirpc_rpc::{
-        BidiCall, Channel, ChannelOptions, ClientStreamingCall, Connectivity, FullReply, Invoke, Reply, Response,
-        ServerStreamingCall, UnaryCall,
+        BidiCall, CallLayer, Channel, ChannelOptions, ClientStreamingCall, Connectivity, FullReply, Interceptor,
+        Invoke, NextCall, OutgoingCall, Reply, Response, ServerStreamingCall, UnaryCall,
     };
     #[cfg(feature = "smol")]
     pub use trirpc_smol::{ChannelBuilder, Connect};
@@ -47,7 +47,10 @@ pub mod client {
 
 /// Serving calls: routers, and what a handler is given.
 pub mod server {
-    pub use trirpc_rpc::{Cancelled, Context, Extensions, IncomingCall, Router, Service, ServiceDescriptor};
+    pub use trirpc_rpc::{
+        Cancelled, Context, Extensions, IncomingCall, Interceptor, Layered, NextService, Router, Service,
+        ServiceDescriptor, ServiceLayer,
+    };
     #[cfg(feature = "smol")]
     pub use trirpc_smol::{ListenAddress, Served, Server, ServerBuilder};
 }

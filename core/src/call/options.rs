@@ -36,6 +36,8 @@ pub struct CallOptions {
     pub compression: Option<&'static str>,
     /// Compressions that the response may use; `None` is the connection's `accept_compressions`.
     pub accept_compressions: Option<Encodings>,
+    /// Times that this call was made before, and certainly not processed; for those who watch calls.
+    pub replays: u32,
     /// Largest message accepted on this call, in bytes; `None` is the connection's `max_recv_message`.
     pub max_recv_message: Option<usize>,
 }

@@ -163,7 +163,13 @@ impl<C: Invoke, Req, Res> BidiCall<C, Req, Res> {
 
 fn start<C: Invoke, Req, Res>(invoke: &C, method: &Method<Req, Res>, setup: &mut Setup) -> RawCall {
     match setup.start(invoke.now()) {
-        Ok(options) => invoke.start(&method.spec, options, method.default_codec().name()),
+        Ok(options) => {
+            let codec = method.default_codec().name();
+            match invoke.layers() {
+                None => invoke.start(&method.spec, options, codec),
+                Some(layers) => layers.start(invoke, &method.spec, options, codec),
+            }
+        }
         Err(status) => RawCall::failed(status),
     }
 }

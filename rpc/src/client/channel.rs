@@ -9,12 +9,15 @@ use trirpc_core::call::{CallOptions, Compression, MethodSpec, Protocol, Status};
 use trirpc_core::{Instant, OpenError};
 
 use super::invoke::Invoke;
+use super::layer::{CallLayer, CallLayers};
 use super::pending::{PendingCall, Request};
 use super::pool::{ChannelOptions, Connectivity, Connector, Pool};
-use super::stack::{Attached, Stack};
+use super::stack::Stack;
 use super::target::Target;
+use crate::intercept::Interceptor;
+use crate::marker::BoxFuture;
 use crate::raw::{CallKey, Carrier, Encode, RawCall, encode};
-use crate::session::ClientSession;
+use crate::session::{Attached, ClientSession};
 
 /// Calls to one target. Cheap to clone; clones share the connections.
 ///
@@ -32,7 +35,8 @@ pub struct Channel {
 impl Channel {
     /// A channel to `target`; nothing is connected yet.
     pub fn new(target: Target, connector: impl Connector, options: ChannelOptions) -> Self {
-        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false, stack: Stack::default() }
+        let stack = Stack { target: Some(Arc::from(target.as_str())), ..Stack::default() };
+        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false, stack }
     }
 
     /// A handle whose calls wait through failed attempts, as long as their deadline lets them.
@@ -70,6 +74,21 @@ impl Channel {
         self
     }
 
+    /// A handle whose typed calls go through this layer, inside those that were added before. Interceptors see the
+    /// calls that the layer makes.
+    #[must_use]
+    pub fn layer(mut self, layer: impl CallLayer) -> Self {
+        self.stack.layers.get_or_insert_default().push(layer);
+        self
+    }
+
+    /// A handle whose calls this looks at, inside those that were added before.
+    #[must_use]
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.stack.interceptors.push(interceptor);
+        self
+    }
+
     /// Whether calls can be carried now.
     pub fn connectivity(&self) -> Connectivity {
         self.pool.connectivity()
@@ -91,11 +110,13 @@ impl Channel {
     /// Starts a call on a session, or lets it wait for one.
     fn start_with(
         &self,
+        method: &MethodSpec,
         options: &CallOptions,
         on_session: impl Fn(&ClientSession, &CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
-        request: impl FnOnce(CallOptions, Attached) -> Result<Request, Status>,
+        message: impl FnOnce() -> Result<Option<Encoded>, Status>,
+        codec: &'static str,
     ) -> RawCall {
-        let (options, mut attached) = match self.stack.prepare(options) {
+        let (options, mut attached) = match self.stack.prepare(method, options, self.now()) {
             Ok(prepared) => prepared,
             Err(status) => return RawCall::failed(status),
         };
@@ -104,13 +125,20 @@ impl Channel {
                 Ok(call) => return call,
                 // It was on its way out: nothing was sent, and the next session takes the call.
                 Err((_, OpenError::GoingAway | OpenError::Closed)) => self.pool.remove(&session),
-                Err((status, _)) => return RawCall::failed(status),
+                Err((status, _)) => {
+                    attached.abandon(Some(self.now()), &status);
+                    return RawCall::failed(status);
+                }
             }
         }
-        let request = match request(options.into_owned(), attached) {
-            Ok(request) => request,
-            Err(status) => return RawCall::failed(status),
+        let message = match message() {
+            Ok(message) => message,
+            Err(status) => {
+                attached.abandon(Some(self.now()), &status);
+                return RawCall::failed(status);
+            }
         };
+        let request = Request { method: method.clone(), options: options.into_owned(), codec, message, attached };
         let deadline = request.options.timeout.map(|timeout| self.now() + timeout);
         let sleep = deadline.map(|deadline| self.pool.sleep(deadline));
         let call = PendingCall::new(request, deadline, sleep, self.waits_for_ready);
@@ -122,9 +150,11 @@ impl Channel {
 impl Invoke for Channel {
     fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
         self.start_with(
+            method,
             options,
             |session, options, attached| session.try_start(method, options, codec, attached),
-            |options, attached| Ok(Request { method: method.clone(), options, codec, message: None, attached }),
+            || Ok(None),
+            codec,
         )
     }
 
@@ -136,17 +166,24 @@ impl Invoke for Channel {
         request: &dyn Encode,
     ) -> RawCall {
         self.start_with(
+            method,
             options,
             |session, options, attached| session.try_start_unary(method, options, codec, request, attached),
-            |options, attached| {
-                let message: Option<Encoded> = Some(encode(request, BytesMut::new(), usize::MAX)?);
-                Ok(Request { method: method.clone(), options, codec, message, attached })
-            },
+            || encode(request, BytesMut::new(), usize::MAX).map(Some),
+            codec,
         )
     }
 
     fn now(&self) -> Instant {
         self.pool.now()
+    }
+
+    fn sleep(&self, until: Instant) -> Option<BoxFuture<'static, ()>> {
+        Some(self.pool.sleep(until))
+    }
+
+    fn layers(&self) -> Option<&CallLayers> {
+        self.stack.layers.as_ref()
     }
 }
 

@@ -3,7 +3,8 @@
 use trirpc_core::Instant;
 use trirpc_core::call::{CallOptions, MethodSpec};
 
-use crate::marker::{MaybeSend, MaybeSync};
+use super::layer::CallLayers;
+use crate::marker::{BoxFuture, MaybeSend, MaybeSync};
 use crate::raw::{Encode, RawCall};
 
 /// Starts calls: a [`Channel`](crate::Channel), a [`ClientSession`](crate::ClientSession), middleware, a
@@ -26,4 +27,15 @@ pub trait Invoke: Clone + MaybeSend + MaybeSync + 'static {
 
     /// The clock by which deadlines of these calls are measured.
     fn now(&self) -> Instant;
+
+    /// Ends at `until`, by that clock; `None` where there is no timer to ask.
+    fn sleep(&self, until: Instant) -> Option<BoxFuture<'static, ()>> {
+        let _ = until;
+        None
+    }
+
+    /// What typed calls go through before they are started here. `start` and `start_unary` know nothing of it.
+    fn layers(&self) -> Option<&CallLayers> {
+        None
+    }
 }

@@ -3,8 +3,10 @@
 mod backoff;
 mod call;
 mod channel;
+mod deferred;
 mod handshake;
 mod invoke;
+mod layer;
 mod options;
 mod pending;
 mod pool;
@@ -19,8 +21,9 @@ pub use call::{
 pub use channel::Channel;
 pub use handshake::handshake;
 pub use invoke::Invoke;
+pub use layer::{CallLayer, CallLayers, NextCall, OutgoingCall};
 pub use pool::{ChannelOptions, Connectivity, Connector};
 pub use target::{Address, InvalidTarget, Target};
 pub use unary::FirstHead;
 
-pub(crate) use stack::{Attached, Stack};
+pub(crate) use stack::Stack;

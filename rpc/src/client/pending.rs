@@ -8,10 +8,9 @@ use trirpc_core::Instant;
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallOptions, Metadata, MethodSpec, Status};
 
-use super::stack::Attached;
 use crate::marker::BoxFuture;
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
-use crate::session::ClientSession;
+use crate::session::{Attached, ClientSession};
 
 /// What to start once there is a connection.
 pub(crate) struct Request {
@@ -24,13 +23,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn start(mut self, session: &ClientSession) -> RawCall {
+    fn start(mut self, session: &ClientSession, now: Instant) -> RawCall {
         let attached = &mut self.attached;
         let started = match self.message {
             Some(message) => session.try_start_encoded(&self.method, &self.options, self.codec, message, attached),
             None => session.try_start(&self.method, &self.options, self.codec, attached),
         };
-        started.unwrap_or_else(|(status, _)| RawCall::failed(status))
+        started.unwrap_or_else(|(status, _)| {
+            attached.abandon(Some(now), &status);
+            RawCall::failed(status)
+        })
     }
 }
 
@@ -61,6 +63,15 @@ enum Stage {
     Starting,
     Started(Arc<dyn Carrier>, CallKey),
     Failed(Status),
+}
+
+impl Stage {
+    /// A request that is never started: nobody asks for its outcome any more but those who watch.
+    fn abandon(self, now: Option<Instant>, status: &Status) {
+        if let Self::Waiting(mut request) = self {
+            request.attached.abandon(now, status);
+        }
+    }
 }
 
 /// What an operation finds.
@@ -108,7 +119,7 @@ impl PendingCall {
         if let Some(deadline) = self.deadline {
             request.options.timeout = Some(deadline - now);
         }
-        let call = request.start(session);
+        let call = request.start(session, now);
         let (carrier, key) = call.parts();
         let owed = self.change(|state| {
             state.sleep = None;
@@ -130,12 +141,15 @@ impl PendingCall {
     }
 
     /// Ends the call if it still waits: the peer has not seen it.
-    pub(crate) fn fail(&self, status: &Status) {
+    pub(crate) fn fail(&self, status: &Status, now: Option<Instant>) {
+        let status = status.clone().with_unprocessed();
         let failed = self.change(|state| {
             matches!(state.stage, Stage::Waiting(_))
-                .then(|| mem::replace(&mut state.stage, Stage::Failed(status.clone().with_unprocessed())))
+                .then(|| mem::replace(&mut state.stage, Stage::Failed(status.clone())))
         });
-        drop(failed);
+        if let Some(stage) = failed {
+            stage.abandon(now, &status);
+        }
     }
 
     /// What the call has come to. If it waits, `half` is woken when that changes, at the latest at the
@@ -154,7 +168,8 @@ impl PendingCall {
         drop(stale);
         let Some(mut sleep) = sleep.filter(|_| matches!(found, Found::Waits)) else { return found };
         if sleep.as_mut().poll(cx).is_ready() {
-            self.fail(&Status::deadline_exceeded("the deadline passed while the call waited for a connection"));
+            let status = Status::deadline_exceeded("the deadline passed while the call waited for a connection");
+            self.fail(&status, self.deadline);
         } else {
             self.lock().sleep = Some(sleep);
         }
@@ -246,7 +261,9 @@ impl Carrier for PendingCall {
             }
             (found, dropped)
         });
-        drop(dropped);
+        if let Some((stage, _sleep)) = dropped {
+            stage.abandon(None, &Status::cancelled("the call was dropped"));
+        }
         if let Found::Started(carrier, key) = found {
             carrier.release(key, half, cancel);
         }

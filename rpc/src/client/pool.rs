@@ -214,7 +214,7 @@ impl Pool {
             refused
         };
         if let Some(status) = refused {
-            call.fail(&status);
+            call.fail(&status, Some(now));
         }
         if let Some(after) = attempt_after {
             self.spawn_attempts(after);
@@ -294,7 +294,7 @@ impl Pool {
             (failed, std::mem::take(&mut state.watchers), is_retrying.then_some(retry_at))
         };
         watchers.into_iter().for_each(Waker::wake);
-        failed.iter().for_each(|call| call.fail(&status));
+        failed.iter().for_each(|call| call.fail(&status, Some(now)));
         retry_at
     }
 

@@ -1,10 +1,15 @@
 //! What a handle for making calls adds to each of them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use trirpc_core::call::{CallOptions, Encodings, Protocol, Status};
+use trirpc_core::Instant;
+use trirpc_core::call::{CallOptions, Encodings, MethodSpec, Protocol, Status};
 
+use super::layer::CallLayers;
 use crate::compress::{Codings, Compressions, Compressor};
+use crate::intercept::{CallInfo, CallSide, Chain, Hooks, Observed};
+use crate::session::Attached;
 
 /// What a [`Channel`](crate::Channel) or a [`ClientSession`](crate::ClientSession) adds to its calls. Nothing is
 /// the common case, and costs a look.
@@ -13,24 +18,55 @@ pub(crate) struct Stack {
     pub(crate) compressions: Compressions,
     /// How calls are written that do not say it.
     pub(crate) protocol: Option<Protocol>,
-}
-
-/// What goes with one call, apart from what the core is told.
-#[derive(Debug, Default)]
-pub(crate) struct Attached {
-    pub(crate) codings: Codings,
+    pub(crate) interceptors: Chain,
+    pub(crate) layers: Option<CallLayers>,
+    /// Where the calls go, for interceptors.
+    pub(crate) target: Option<Arc<str>>,
 }
 
 impl Stack {
-    /// The options of a call with what this adds.
+    /// The options of a call with what this adds. The call is not made yet: whoever fails to make it
+    /// [abandons](Attached::abandon) what is attached.
     ///
     /// # Errors
-    /// The call asks for a compression that is not here.
-    pub(crate) fn prepare<'a>(&self, options: &'a CallOptions) -> Result<(Cow<'a, CallOptions>, Attached), Status> {
+    /// The call asks for a compression that is not here, or an interceptor refuses it.
+    pub(crate) fn prepare<'a>(
+        &self,
+        method: &MethodSpec,
+        options: &'a CallOptions,
+        now: Instant,
+    ) -> Result<(Cow<'a, CallOptions>, Attached), Status> {
         let mut options = Cow::Borrowed(options);
         if let (None, Some(protocol)) = (options.protocol, self.protocol) {
             options.to_mut().protocol = Some(protocol);
         }
+        let codings = self.compress(&mut options)?;
+        let observed =
+            if self.interceptors.is_none() { None } else { Some(self.intercept(method, options.to_mut(), now)?) };
+        Ok((options, Attached { codings, observed }))
+    }
+
+    fn intercept(&self, method: &MethodSpec, options: &mut CallOptions, now: Instant) -> Result<Box<Observed>, Status> {
+        let protocol = options.protocol.unwrap_or(Protocol::Grpc);
+        let info = CallInfo::new(CallSide::Client, method, protocol, now);
+        let mut hooks =
+            Hooks::new(&self.interceptors, info.with_peer(self.target.as_ref()).with_replays(options.replays));
+        hooks.info.metadata = std::mem::take(&mut options.metadata);
+        hooks.info.timeout = options.timeout;
+        let passed = hooks.on_request();
+        options.metadata = std::mem::take(&mut hooks.info.metadata);
+        options.timeout = hooks.info.timeout;
+        match passed {
+            Ok(()) => Ok(Observed::new(hooks)),
+            Err(status) => {
+                hooks.on_refusal(&status, now);
+                Err(status)
+            }
+        }
+    }
+
+    /// How the messages of a call are compressed and inflated; names it in the options.
+    fn compress(&self, options: &mut Cow<'_, CallOptions>) -> Result<Codings, Status> {
         let send = match options.compression {
             Some("identity") => None,
             Some(name) => Some(self.compressions.find(name).ok_or_else(|| unknown(name))?),
@@ -41,13 +77,12 @@ impl Stack {
             if options.accept_compressions.as_ref().is_some_and(|names| !names.is_empty()) {
                 options.to_mut().accept_compressions = Some(Encodings::NONE);
             }
-            return Ok((options, Attached::default()));
+            return Ok(Codings::default());
         }
         let owned = options.to_mut();
         owned.compression = name;
         owned.accept_compressions = Some(self.compressions.accept_names());
-        let codings = Codings { accept: self.compressions.clone(), send: Compressor::new(send), ..Codings::default() };
-        Ok((options, Attached { codings }))
+        Ok(Codings { accept: self.compressions.clone(), send: Compressor::new(send), ..Codings::default() })
     }
 }
 

@@ -48,7 +48,12 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         let call = match self.setup.start(self.invoke.now()) {
             Ok(options) => {
                 let request = Typed { codec: codec.request, item: &self.request };
-                self.invoke.start_unary(&self.method.spec, options, codec.name(), &request)
+                match self.invoke.layers() {
+                    None => self.invoke.start_unary(&self.method.spec, options, codec.name(), &request),
+                    Some(layers) => {
+                        layers.start_unary(&self.invoke, &self.method.spec, options, codec.name(), &request)
+                    }
+                }
             }
             Err(status) => RawCall::failed(status),
         };
@@ -70,6 +75,7 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
                 Poll::Ready(Ok(answer)) => Poll::Ready(Ok((answer, rx))),
                 Poll::Ready(Err(status)) if may_replay(&status) && self.replays_left > 0 => {
                     self.replays_left -= 1;
+                    self.setup.options.replays += 1;
                     continue;
                 }
                 Poll::Ready(Err(status)) => Poll::Ready(Err(status)),

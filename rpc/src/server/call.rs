@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 
-use trirpc_core::call::{Code, Method, MethodCodec, MethodSpec, Protocol, Status};
+use trirpc_core::Instant;
+use trirpc_core::call::{Code, Metadata, Method, MethodCodec, MethodSpec, Protocol, Status};
 
 use super::context::{Context, Extensions};
 use crate::decode::decode;
 use crate::marker::BoxFuture;
 use crate::raw::{RawCall, RawReceiver, Received};
-use crate::session::CallSeat;
+use crate::session::{CallSeat, RequestInfo};
 use crate::streaming::{Sender, Streaming};
 
 /// A call that a [`Service`](crate::Service) is to answer. One that is dropped unanswered ends with
@@ -21,16 +22,50 @@ use crate::streaming::{Sender, Streaming};
 pub struct IncomingCall {
     seat: CallSeat,
     method: &'static MethodSpec,
+    request: RequestInfo,
 }
 
 impl IncomingCall {
-    pub(crate) const fn new(seat: CallSeat, method: &'static MethodSpec) -> Self {
-        Self { seat, method }
+    /// `None` if the call is over already, or an interceptor refused it.
+    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec) -> Option<Self> {
+        let mut request = seat.request()?;
+        match seat.intercept(&mut request) {
+            Ok(()) => Some(Self { seat, method, request }),
+            Err(status) => {
+                seat.end(status, Metadata::new());
+                None
+            }
+        }
     }
 
     /// The method that was called.
     pub const fn method(&self) -> &'static MethodSpec {
         self.method
+    }
+
+    /// The metadata of the request.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.request.metadata
+    }
+
+    /// The metadata of the request, for changing what the handler gets.
+    pub const fn metadata_mut(&mut self) -> &mut Metadata {
+        &mut self.request.metadata
+    }
+
+    /// When the client stops waiting.
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.request.deadline
+    }
+
+    /// The client's address, where the transport knows one.
+    pub fn peer(&self) -> Option<&str> {
+        self.request.peer.as_deref()
+    }
+
+    /// Values that the handler finds in its [`Context`].
+    pub const fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.request.extensions
     }
 
     /// Takes the request of a unary call.
@@ -79,20 +114,20 @@ impl IncomingCall {
 
     /// Answers with `status`, which should be an error.
     pub fn reject(&self, status: Status) {
-        self.seat.end(status, trirpc_core::call::Metadata::new());
+        self.seat.end(status, Metadata::new());
     }
 
     fn begin<Req, Res>(
         self,
         method: &'static Method<Req, Res>,
     ) -> Option<(Context, RawCall, &'static MethodCodec<Req, Res>)> {
-        let request = self.seat.request()?;
-        let Some(codec) = method.codec(&request.codec) else {
+        let Some(codec) = method.codec(&self.request.codec) else {
             let offered: Vec<&str> = method.codecs().iter().map(MethodCodec::name).collect();
             self.seat.refuse_codec(&offered);
             return None;
         };
         let (carrier, key) = self.seat.carrier();
+        let request = self.request;
         let cx = Context {
             seat: self.seat,
             method: self.method,
@@ -102,8 +137,8 @@ impl IncomingCall {
             codec: codec.name(),
             peer: request.peer,
             compressor: request.compressor,
-            trailers: trirpc_core::call::Metadata::new(),
-            extensions: Extensions::default(),
+            trailers: Metadata::new(),
+            extensions: request.extensions,
         };
         Some((cx, RawCall::new(carrier, key), codec))
     }
@@ -115,16 +150,18 @@ async fn single_request<Req, Res>(
     mut rx: RawReceiver,
     codec: &'static MethodCodec<Req, Res>,
 ) -> Result<Req, Status> {
-    match poll_fn(|cx| rx.poll_recv(cx)).await? {
-        Received::Message(mut message) => decode(codec.request, &mut message).map_err(|status| match protocol {
-            // A body that is the message alone is an argument; HTTP has a status for a bad one.
-            Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
-                Status::invalid_argument(status.message().to_owned())
-            }
-            _ => status,
-        }),
-        Received::End(_) => Err(Status::unimplemented("the call has no request message")),
-    }
+    let request = match poll_fn(|cx| rx.poll_recv(cx)).await {
+        Ok(Received::Message(mut message)) => decode(codec.request, &mut message),
+        Ok(Received::End(_)) => return Err(Status::unimplemented("the call has no request message")),
+        Err(status) => Err(status),
+    };
+    request.map_err(|status| match protocol {
+        // A body that is the message alone is an argument; HTTP has a status for a bad one.
+        Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
+            Status::invalid_argument(status.message().to_owned())
+        }
+        _ => status,
+    })
 }
 
 fn answer_failure<Req>(cx: Context, request: Result<Req, Status>) -> Option<(Context, Req)> {

@@ -2,6 +2,7 @@
 
 mod call;
 mod context;
+mod layer;
 mod router;
 mod serve;
 mod service;
@@ -9,6 +10,7 @@ mod task;
 
 pub use call::IncomingCall;
 pub use context::{Context, Extensions, HeadersMut};
+pub use layer::{Layered, NextService, ServiceLayer};
 pub use router::Router;
 pub use serve::serve_connection;
 pub use service::{Service, ServiceDescriptor};

@@ -8,6 +8,7 @@ use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Statu
 
 use super::service::Service;
 use crate::compress::Compressions;
+use crate::intercept::{Chain, Interceptor};
 
 /// Services by path. The lookup is exact: one hash of the whole path.
 ///
@@ -22,6 +23,7 @@ pub struct Router {
     names: Vec<&'static str>,
     is_lenient: bool,
     compressions: Compressions,
+    interceptors: Chain,
 }
 
 #[derive(Clone)]
@@ -109,6 +111,18 @@ impl Router {
     pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
         self.compressions.send(Arc::new(compression));
         self
+    }
+
+    /// Looks at every call of a method that is here, inside those that were added before. Calls that are refused
+    /// by their head, or by their path, are not seen.
+    #[must_use]
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(interceptor);
+        self
+    }
+
+    pub(crate) const fn interceptors(&self) -> &Chain {
+        &self.interceptors
     }
 
     pub(crate) const fn compressions(&self) -> &Compressions {

@@ -37,7 +37,7 @@ impl ServerTask {
     /// Calls the handler, or lets it go on. User code: it may panic.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Stage::New(route) = &self.stage {
-            let call = IncomingCall::new(self.seat.clone(), route.spec);
+            let Some(call) = IncomingCall::new(self.seat.clone(), route.spec) else { return Poll::Ready(()) };
             self.stage = Stage::Running(route.service.clone().call(route.method, call));
         }
         match &mut self.stage {

@@ -1,18 +1,23 @@
 //! The client's end of a session: starting calls and reading their outcome.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use trirpc_core::buf::{Encoded, MessageBuf};
-use trirpc_core::call::{CallOptions, Code, Compression, Metadata, MethodSpec, Origin, Recv, Status};
-use trirpc_core::{CallId, CallMut, Client, ErrorCode, Event, Instant, OpenError, SendError};
+use trirpc_core::buf::MessageBuf;
+use trirpc_core::call::{CallOptions, Code, Metadata, Origin, Recv, Status};
+use trirpc_core::{CallId, CallMut, Client, Event, Instant, OpenError, SendError};
 
-use super::send::{is_inline, over};
-use super::slots::{Slot, register};
+use super::send::over;
+use super::slots::{Attached, Slot, register};
 use super::{SessionRole, Shared, State};
-use crate::client::{Attached, Invoke, Stack};
-use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, RawCall, Received};
+use crate::intercept::Hooks;
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
+
+/// Calls that are watched and whose head has not left yet, in the order in which they were made; bounded by the
+/// calls of the connection.
+pub(crate) type Unwritten = VecDeque<CallKey>;
 
 /// What a client keeps beside a call.
 #[derive(Debug, Default)]
@@ -24,10 +29,11 @@ pub(crate) struct ClientSlot {
 
 impl SessionRole for Client {
     type Slot = ClientSlot;
-    type Extra = ();
+    type Extra = Unwritten;
     type Work = ();
 
-    fn collect((): &mut (), _: &mut State<Self>) -> bool {
+    fn collect((): &mut (), state: &mut State<Self>, now: Instant) -> bool {
+        state.mark_written(now);
         false
     }
 
@@ -35,7 +41,19 @@ impl SessionRole for Client {
 
     fn finished(_: &mut Slot<ClientSlot>, _: &mut Vec<Waker>) {}
 
-    fn event(_: &mut State<Self>, _: &Event, _: Instant) {}
+    fn event(state: &mut State<Self>, event: &Event, now: Instant) {
+        let (Event::Head(id) | Event::Finished(id)) = event else { return };
+        let Some(observed) = state.slots.by_id(*id).and_then(|(_, slot)| slot.observed.as_mut()) else { return };
+        let timeline = &mut observed.marks.timeline;
+        match event {
+            Event::Head(_) => timeline.head_in = Some(now),
+            _ => timeline.finished = Some(now),
+        }
+    }
+
+    fn observes(_: &Unwritten) -> bool {
+        false
+    }
 
     fn before_send(_: &mut Slot<ClientSlot>, _: &mut CallMut<'_, Self>, _: Instant) -> Result<(), SendError> {
         Ok(())
@@ -47,35 +65,65 @@ impl SessionRole for Client {
 }
 
 impl Shared<Client> {
-    fn open(
+    pub(super) fn open(
         &self,
         options: &CallOptions,
         attached: &mut Attached,
+        sent: Option<usize>,
         open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>,
     ) -> Opened {
         self.with(|state, now| match open(state, now) {
             Ok(id) => {
-                let mut codings = mem::take(&mut attached.codings);
-                codings.max_recv = options.max_recv_message.unwrap_or_else(|| state.conn.config().max_recv_message);
-                Ok(state.slots.insert(id, codings, ClientSlot::default()))
+                let mut attached = mem::take(attached);
+                attached.codings.max_recv =
+                    options.max_recv_message.unwrap_or_else(|| state.conn.config().max_recv_message);
+                let is_observed = attached.observed.is_some();
+                if let Some(observed) = &mut attached.observed {
+                    observed.marks.session = Some(self.id);
+                    observed.marks.timeline.assigned = Some(now);
+                    sent.into_iter().for_each(|len| observed.marks.message_sent(len, now));
+                }
+                let key = state.slots.insert(id, attached, ClientSlot::default());
+                if is_observed {
+                    state.extra.push_back(key);
+                }
+                Ok(key)
             }
             Err(error) => Err((open_status(&error, state), error)),
         })
     }
 
+    /// Runs the hooks that see a response, and leaves them to the call again.
+    fn answer(&self, key: CallKey, mut hooks: Hooks, metadata: Metadata) -> Metadata {
+        let metadata = hooks.on_response(metadata);
+        let lost = self.with(|state, _| match state.slots.find(key).and_then(|slot| slot.observed.as_mut()) {
+            Some(observed) => {
+                observed.put_back(hooks);
+                None
+            }
+            None => Some(hooks),
+        });
+        drop(lost);
+        metadata
+    }
+
     /// Nobody can use the rest of a call that sent a damaged message.
-    fn give_up(&self, key: CallKey) {
-        self.with(|state, now| {
-            let id = state.slots.find(key).map(|slot| slot.id);
-            if let Some(mut call) = id.and_then(|id| state.conn.call(id)) {
+    fn give_up(&self, key: CallKey, status: &Status) {
+        let hooks = self.with(|state, now| {
+            let slot = state.slots.find(key)?;
+            if let Some(mut call) = state.conn.call(slot.id) {
                 call.cancel(Code::Cancelled, now);
             }
+            slot.last_hooks(now)
         });
+        if let Some(hooks) = hooks {
+            hooks.on_finish(status);
+        }
     }
 }
 
 /// The key of the call, or why there is none, as a status and as the core says it.
-type Opened = Result<CallKey, (Status, OpenError)>;
+pub(super) type Opened = Result<CallKey, (Status, OpenError)>;
 
 fn open_status(error: &OpenError, state: &State<Client>) -> Status {
     let status = match error {
@@ -113,7 +161,8 @@ impl Carrier for Shared<Client> {
     }
 
     fn poll_head(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
-        self.with(|state, _| {
+        let mut hooks = None;
+        let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             let is_failed = call.status().is_some_and(|status| !status.is_ok());
@@ -121,60 +170,92 @@ impl Carrier for Shared<Client> {
                 // A call that failed without a message has nothing worth waiting for but its status.
                 match call.recv() {
                     Recv::Message(message) => slot.role.message = Some(message),
-                    Recv::Blocked | Recv::End => return Poll::Ready(Err(outcome(&call, state.cause.as_deref()))),
+                    Recv::Blocked | Recv::End => {
+                        hooks = slot.last_hooks(now);
+                        return Poll::Ready(Err(outcome(&call, state.cause.as_deref())));
+                    }
                 }
             }
             match call.metadata() {
-                Some(metadata) => Poll::Ready(Ok(metadata.clone())),
+                Some(metadata) => {
+                    hooks = slot.unanswered_hooks();
+                    Poll::Ready(Ok(metadata.clone()))
+                }
                 None if call.status().is_some() => Poll::Ready(Ok(Metadata::new())),
                 None => {
                     register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }
             }
-        })
+        });
+        match (hooks, poll) {
+            (Some(hooks), Poll::Ready(Ok(metadata))) => Poll::Ready(Ok(self.answer(key, hooks, metadata))),
+            (Some(hooks), Poll::Ready(Err(status))) => {
+                hooks.on_finish(&status);
+                Poll::Ready(Err(status))
+            }
+            (_, poll) => poll,
+        }
     }
 
     fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
-        let mut inflater = None;
-        let poll = self.with(|state, _| {
+        let (mut inflater, mut hooks, mut head) = (None, None, None);
+        let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match slot.role.message.take().map_or_else(|| call.recv(), Recv::Message) {
                 Recv::Message(message) => {
                     inflater = slot.codings.inflater(&message);
+                    slot.message_received(message.len(), now);
+                    hooks = slot.unanswered_hooks();
+                    head = hooks.as_ref().and_then(|_| call.metadata().cloned());
                     Poll::Ready(Ok(Received::Message(message)))
                 }
                 Recv::Blocked => {
                     register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }
-                Recv::End => Poll::Ready(match call.status() {
-                    Some(status) if status.is_ok() => Ok(Received::End(status.metadata().clone())),
-                    _ => Err(outcome(&call, state.cause.as_deref())),
-                }),
+                Recv::End => {
+                    hooks = slot.last_hooks(now);
+                    head = hooks.as_ref().and_then(|_| call.metadata().cloned());
+                    Poll::Ready(match call.status() {
+                        Some(status) if status.is_ok() => Ok(Received::End(status.metadata().clone())),
+                        _ => Err(outcome(&call, state.cause.as_deref())),
+                    })
+                }
             }
         });
-        match (inflater, poll) {
-            (Some(inflater), Poll::Ready(Ok(Received::Message(message)))) => {
+        match (poll, hooks) {
+            (Poll::Ready(Ok(Received::Message(message))), hooks) => {
+                if let Some(hooks) = hooks {
+                    self.answer(key, hooks, head.unwrap_or_default());
+                }
+                let Some(inflater) = inflater else { return Poll::Ready(Ok(Received::Message(message))) };
                 let inflated = inflater.inflate(message);
-                if inflated.is_err() {
-                    self.give_up(key);
+                if let Err(status) = &inflated {
+                    self.give_up(key, status);
                 }
                 Poll::Ready(inflated.map(Received::Message))
             }
-            (_, poll) => poll,
+            (Poll::Ready(end), Some(hooks)) => {
+                hooks.on_outcome(head, end.as_ref().err().unwrap_or(&Status::OK));
+                Poll::Ready(end)
+            }
+            (poll, _) => poll,
         }
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        let mut inflater = None;
+        let (mut inflater, mut hooks) = (None, None);
         let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready((Err(over()), None)) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready((Err(over()), None)) };
             loop {
                 match call.recv() {
-                    Recv::Message(message) => slot.role.message = Some(message),
+                    Recv::Message(message) => {
+                        slot.message_received(message.len(), now);
+                        slot.role.message = Some(message);
+                    }
                     Recv::Blocked => {
                         register(&mut slot.recv, cx, &mut state.stale);
                         return Poll::Pending;
@@ -195,20 +276,36 @@ impl Carrier for Shared<Client> {
                 },
                 _ => Err(outcome(&call, state.cause.as_deref())),
             };
+            hooks = slot.last_hooks(now);
             Poll::Ready((answer, state.release(key, half, false, now)))
         });
         // The slot, with whatever waker is in it, is dropped with the lock released.
-        match (inflater, poll) {
-            (Some(inflater), Poll::Ready((Ok(Outcome { message, headers, trailers }), _))) => {
-                Poll::Ready(inflater.inflate(message).map(|message| Outcome { message, headers, trailers }))
-            }
-            (_, poll) => poll.map(|(answer, _)| answer),
+        let Poll::Ready((mut answer, _released)) = poll else { return Poll::Pending };
+        if let (Some(inflater), Ok(Outcome { message, headers, trailers })) = (&inflater, &mut answer) {
+            answer = inflater.inflate(mem::take(message)).map(|message| Outcome {
+                message,
+                headers: mem::take(headers),
+                trailers: mem::take(trailers),
+            });
         }
+        if let Some(hooks) = hooks {
+            match &answer {
+                Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
+                Err(status) => hooks.on_finish(status),
+            }
+        }
+        Poll::Ready(answer)
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
-        let dropped = self.with(|state, now| state.release(key, half, cancel, now));
-        drop(dropped);
+        let released = self.with(|state, now| {
+            let mut released = state.release(key, half, cancel, now)?;
+            let hooks = released.slot.last_hooks(now);
+            Some((released, hooks))
+        });
+        if let Some((released, Some(hooks))) = released {
+            hooks.on_finish(&released.status.unwrap_or_else(over));
+        }
     }
 }
 
@@ -225,8 +322,25 @@ fn explained(status: Status, cause: Option<&str>) -> Status {
 }
 
 impl State<Client> {
+    /// Looks which of the calls that are watched have left by now.
+    fn mark_written(&mut self, now: Instant) {
+        while let Some(&key) = self.extra.front() {
+            if let Some(slot) = self.slots.find(key) {
+                let call = self.conn.call(slot.id);
+                if call.as_ref().is_some_and(|call| !call.is_written()) {
+                    return;
+                }
+                let observed = slot.observed.as_mut().filter(|_| call.is_some_and(|call| !call.unprocessed()));
+                if let Some(observed) = observed {
+                    observed.marks.timeline.first_byte_out = Some(now);
+                }
+            }
+            self.extra.pop_front();
+        }
+    }
+
     /// The owner of `half` is gone. Returns what is to be dropped once the lock is released.
-    fn release(&mut self, key: CallKey, half: Half, cancel: bool, now: Instant) -> Option<Slot<ClientSlot>> {
+    fn release(&mut self, key: CallKey, half: Half, cancel: bool, now: Instant) -> Option<Released> {
         let slot = self.slots.find(key)?;
         slot.halves.remove(half);
         let (id, gone) = (slot.id, slot.halves.is_empty());
@@ -238,167 +352,14 @@ impl State<Client> {
         if !gone {
             return None;
         }
-        if let Some(call) = self.conn.call(id) {
-            call.release();
-        }
-        self.slots.remove(key)
+        let status = self.conn.call(id).and_then(CallMut::<Client>::release);
+        self.slots.remove(key).map(|slot| Released { slot, status })
     }
 }
 
-/// Calls on one connection. Clones share it; the last to go shuts it down gracefully: calls in flight
-/// end as they would have.
-#[derive(Clone, Debug)]
-pub struct ClientSession {
-    handle: Arc<Handle>,
-    stack: Stack,
-}
-
-#[derive(Debug)]
-struct Handle {
-    shared: Arc<Shared<Client>>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.shared.with(|state, now| state.conn.shutdown(now));
-    }
-}
-
-impl ClientSession {
-    pub(crate) fn new(shared: Arc<Shared<Client>>) -> Self {
-        Self { handle: Arc::new(Handle { shared }), stack: Stack::default() }
-    }
-
-    /// A handle that also offers the server to compress its responses so; the first is preferred.
-    #[must_use]
-    pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
-        self.stack.compressions.accept(Arc::new(compression));
-        self
-    }
-
-    /// A handle whose messages are compressed so; of several, by the first. As
-    /// [`Channel::send_compression`](crate::Channel::send_compression).
-    #[must_use]
-    pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
-        let compression: Arc<dyn Compression> = Arc::new(compression);
-        // A server may answer a compressed request by the same compression without looking at what is offered.
-        self.stack.compressions.accept(Arc::clone(&compression));
-        self.stack.compressions.send(compression);
-        self
-    }
-
-    /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
-    pub fn is_open(&self) -> bool {
-        self.shared().turn(|state| !state.going_away)
-    }
-
-    /// Whether both are handles of one connection.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.handle, &other.handle)
-    }
-
-    /// Calls that were started and whose handles still exist.
-    pub fn open_calls(&self) -> usize {
-        self.shared().turn(|state| state.slots.len())
-    }
-
-    /// Refuses new calls, lets those that run end, then closes; at most `drain_timeout` long.
-    pub fn shutdown(&self) {
-        self.shared().with(|state, now| state.conn.shutdown(now));
-    }
-
-    /// Ends the connection at once, and every call with it.
-    pub fn abort(&self, code: ErrorCode) {
-        self.shared().with(|state, now| state.conn.abort(code, now));
-    }
-
-    /// Tasks that are to be woken by this session: none, when nobody waits.
-    pub fn waiting(&self) -> usize {
-        self.shared().turn(|state| state.slots.wakers())
-    }
-
-    /// Starts a call whose messages follow.
-    pub(crate) fn try_start(
-        &self,
-        method: &MethodSpec,
-        options: &CallOptions,
-        codec: &'static str,
-        attached: &mut Attached,
-    ) -> Result<RawCall, (Status, OpenError)> {
-        let key = self.shared().open(options, attached, |state, now| state.conn.open(method, options, codec, now))?;
-        Ok(self.raw(key))
-    }
-
-    /// Starts a call with its only request.
-    pub(crate) fn try_start_unary(
-        &self,
-        method: &MethodSpec,
-        options: &CallOptions,
-        codec: &'static str,
-        request: &dyn Encode,
-        attached: &mut Attached,
-    ) -> Result<RawCall, (Status, OpenError)> {
-        let shared = self.shared();
-        if !is_inline(request) || attached.codings.send.wants(request.encoded_len(), shared.compress_min) {
-            let encoded = shared.encode(request).map_err(|status| (status, OpenError::Unsupported))?;
-            return self.try_start_encoded(method, options, codec, encoded, attached);
-        }
-        let key = shared.open(options, attached, |state, now| {
-            state.conn.open_unary(method, options, &Erased(codec), &request, now)
-        })?;
-        Ok(self.raw(key))
-    }
-
-    /// Starts a call with its only request, encoded before; it is compressed here if the call is.
-    pub(crate) fn try_start_encoded(
-        &self,
-        method: &MethodSpec,
-        options: &CallOptions,
-        codec: &'static str,
-        request: Encoded,
-        attached: &mut Attached,
-    ) -> Result<RawCall, (Status, OpenError)> {
-        let shared = self.shared();
-        let request = shared.compress(request, &attached.codings.send);
-        let request = request.map_err(|status| (status, OpenError::Unsupported))?;
-        let kept = request.clone();
-        let opened = shared
-            .open(options, attached, |state, now| state.conn.open_unary_encoded(method, options, codec, request, now));
-        shared.recycle(Some(kept));
-        Ok(self.raw(opened?))
-    }
-
-    fn raw(&self, key: CallKey) -> RawCall {
-        RawCall::new(Arc::clone(self.shared()) as Arc<dyn Carrier>, key)
-    }
-
-    fn shared(&self) -> &Arc<Shared<Client>> {
-        &self.handle.shared
-    }
-}
-
-impl Invoke for ClientSession {
-    fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
-        let started = self.stack.prepare(options).and_then(|(options, mut attached)| {
-            self.try_start(method, &options, codec, &mut attached).map_err(|(status, _)| status)
-        });
-        started.unwrap_or_else(RawCall::failed)
-    }
-
-    fn start_unary(
-        &self,
-        method: &MethodSpec,
-        options: &CallOptions,
-        codec: &'static str,
-        request: &dyn Encode,
-    ) -> RawCall {
-        let started = self.stack.prepare(options).and_then(|(options, mut attached)| {
-            self.try_start_unary(method, &options, codec, request, &mut attached).map_err(|(status, _)| status)
-        });
-        started.unwrap_or_else(RawCall::failed)
-    }
-
-    fn now(&self) -> Instant {
-        self.shared().now()
-    }
+/// A call that nobody holds any more.
+struct Released {
+    slot: Slot<ClientSlot>,
+    /// Its outcome, if it was known.
+    status: Option<Status>,
 }

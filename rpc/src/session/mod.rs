@@ -8,13 +8,16 @@
 //! taken as it is. No other lock is taken while it is held.
 
 mod client;
+mod client_handle;
 pub(crate) mod parking;
+mod seat;
 mod send;
 mod server;
-pub(crate) mod slots;
+mod slots;
 
 use std::fmt;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -22,16 +25,21 @@ use trirpc_core::buf::BufferPool;
 use trirpc_core::call::Status;
 use trirpc_core::{CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
 
-pub use client::ClientSession;
+pub use client_handle::ClientSession;
+pub(crate) use seat::{CallSeat, RequestInfo};
 pub use server::ServerSession;
-pub(crate) use server::{CallSeat, Dispatch, ServerState};
+pub(crate) use server::{Dispatch, ServerState};
 
 use crate::time::Clock;
 use parking::Parking;
+pub(crate) use slots::Attached;
 use slots::{Slot, Slots, collect};
 
 /// Largest message that is encoded under the lock, in bytes.
 pub(crate) const INLINE: usize = 16 * 1024;
+
+/// Sessions of this process so far.
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
 
 /// What the two roles do differently.
 pub(crate) trait SessionRole: Role + Sized + 'static {
@@ -44,7 +52,7 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
     type Work;
 
     /// The driver, under the lock: takes what it is to do. True if there is something.
-    fn collect(work: &mut Self::Work, state: &mut State<Self>) -> bool;
+    fn collect(work: &mut Self::Work, state: &mut State<Self>, now: Instant) -> bool;
 
     /// The driver, with no lock held: does it.
     fn run(work: &mut Self::Work, shared: &Arc<Shared<Self>>);
@@ -54,6 +62,9 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
 
     /// Looks at a hint before the common part does.
     fn event(state: &mut State<Self>, event: &Event, now: Instant);
+
+    /// Whether interceptors of the session itself look at its calls.
+    fn observes(extra: &Self::Extra) -> bool;
 
     /// Called before each message that is sent.
     fn before_send(slot: &mut Slot<Self::Slot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError>;
@@ -66,6 +77,10 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
 /// What driver, session handles and calls share.
 pub(crate) struct Shared<R: SessionRole> {
     clock: Box<dyn Clock>,
+    /// Unique in this process.
+    id: u64,
+    /// Whether a call here may be watched, so that a message that is sent looks for its watchers.
+    observes: bool,
     state: Mutex<State<R>>,
     max_send_message: usize,
     compress_min: usize,
@@ -93,6 +108,7 @@ pub(crate) struct State<R: SessionRole> {
 
 impl<R: SessionRole> Shared<R> {
     pub(crate) fn new(conn: Connection<R>, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
+        let observes = R::observes(&extra);
         let config = conn.config();
         let (max_send_message, compress_min) = (config.max_send_message, config.compress_min);
         let pool = Mutex::new(BufferPool::new(config.pool_bytes));
@@ -107,7 +123,15 @@ impl<R: SessionRole> Shared<R> {
             wakes: Vec::new(),
             stale: Vec::new(),
         };
-        Arc::new(Self { clock: Box::new(clock), state: Mutex::new(state), max_send_message, compress_min, pool })
+        Arc::new(Self {
+            clock: Box::new(clock),
+            id: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            observes,
+            state: Mutex::new(state),
+            max_send_message,
+            compress_min,
+            pool,
+        })
     }
 
     pub(crate) fn now(&self) -> Instant {

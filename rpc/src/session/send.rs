@@ -40,7 +40,11 @@ impl<R: SessionRole> Shared<R> {
                     None => call.send(&Erased(""), &outgoing.message, now).map(|()| true),
                 });
                 Step::Done(match sent {
-                    Ok(true) => Poll::Ready(Ok(())),
+                    Ok(true) => {
+                        let sent = outgoing.encoded.as_ref().map_or(len, |encoded| Some(encoded.bytes.len()));
+                        slot.message_sent(sent.unwrap_or_default(), now);
+                        Poll::Ready(Ok(()))
+                    }
                     Ok(false) if compresses => return Step::Encode(slot.codings.send.clone()),
                     Ok(false) => return Step::Encode(Compressor::default()),
                     Err(SendError::Blocked) => {

@@ -1,40 +1,43 @@
 //! The server's end of a session: calls that come in, and their answers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use trirpc_core::call::{Metadata, Protocol, Recv, Status};
-use trirpc_core::{CallId, CallMut, ErrorCode, Event, Instant, SendError, Server};
+use trirpc_core::call::{Metadata, MethodSpec, Recv, Status};
+use trirpc_core::{CallId, CallMut, ErrorCode, Event, Instant, SendError, Server, StreamError};
 
-use super::send::{is_inline, over};
-use super::slots::{Slot, collect, register};
+use super::seat::CallSeat;
+use super::send::over;
+use super::slots::{Attached, Slot, collect, register};
 use super::{SessionRole, Shared, State};
 use crate::cancel::Signal;
 use crate::compress::{Codings, Compressor};
+use crate::intercept::{CallInfo, CallSide, Hooks, Observed};
 use crate::marker::MaybeSend;
-use crate::raw::{CallKey, Carrier, Encode, Erased, Half, Outcome, Outgoing, Received};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
 use crate::server::{Route, Router, ServerTask};
 
 /// What a server keeps beside a call.
 #[derive(Debug)]
 pub(crate) struct ServerSlot {
     /// The handler's task: woken when the call is over, so that the handler is dropped.
-    task: Option<Waker>,
+    pub(super) task: Option<Waker>,
     /// Where the call goes, while its single request is not there yet.
     waiting: Option<Route>,
     /// Response headers that were not sent yet; `None` once they were.
-    headers: Option<Metadata>,
+    pub(super) headers: Option<Metadata>,
     /// The peer is gone, the deadline passed, or the connection failed.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// Tells tasks that the handler started.
-    signal: Option<Arc<Signal>>,
+    pub(super) signal: Option<Arc<Signal>>,
 }
 
 /// What a server's session keeps beside its calls.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     router: Arc<Router>,
-    peer: Option<Arc<str>>,
+    pub(super) peer: Option<Arc<str>>,
     /// Calls whose handler is to be started by the driver; bounded by the calls of the connection.
     starts: Vec<Start>,
 }
@@ -74,14 +77,14 @@ impl SessionRole for Server {
     type Extra = ServerState;
     type Work = Dispatch;
 
-    fn collect(dispatch: &mut Dispatch, state: &mut State<Self>) -> bool {
+    fn collect(dispatch: &mut Dispatch, state: &mut State<Self>, _: Instant) -> bool {
         dispatch.starts.append(&mut state.extra.starts);
         !dispatch.starts.is_empty()
     }
 
     fn run(dispatch: &mut Dispatch, shared: &Arc<Shared<Self>>) {
         for Start { key, route } in dispatch.starts.drain(..) {
-            (dispatch.spawn)(ServerTask::new(CallSeat { shared: Arc::clone(shared), key }, route));
+            (dispatch.spawn)(ServerTask::new(CallSeat::new(Arc::clone(shared), key), route));
         }
     }
 
@@ -115,6 +118,10 @@ impl SessionRole for Server {
         }
     }
 
+    fn observes(extra: &ServerState) -> bool {
+        !extra.router.interceptors().is_none()
+    }
+
     fn before_send(slot: &mut Slot<ServerSlot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError> {
         match slot.role.headers.take() {
             Some(headers) => call.send_head(&headers, now),
@@ -139,7 +146,7 @@ impl State<Server> {
                 return;
             }
         };
-        let kind = route.kind();
+        let (kind, spec) = (route.kind(), route.spec);
         call.expect(kind, now);
         let waits = kind.is_single_request();
         let (waiting, start) = if waits { (Some(route), None) } else { (None, Some(route)) };
@@ -152,14 +159,45 @@ impl State<Server> {
             codings.accept = compressions.clone();
             codings.max_recv = self.conn.config().max_recv_message;
         }
-        let key = self.slots.insert(id, codings, slot);
+        let observed = self.observe(id, spec, now);
+        let key = self.slots.insert(id, Attached { codings, observed }, slot);
         self.extra.starts.extend(start.map(|route| Start { key, route }));
     }
 
-    /// Ends a call with a status, unless it was answered already. Returns what is to be dropped once the
-    /// lock is released.
-    fn end(&mut self, key: CallKey, status: Status, trailers: Metadata, now: Instant) -> Option<Slot<ServerSlot>> {
+    /// The record of a call that interceptors are to see.
+    fn observe(&mut self, id: CallId, spec: &'static MethodSpec, now: Instant) -> Option<Box<Observed>> {
+        let chain = self.extra.router.interceptors();
+        if chain.is_none() {
+            return None;
+        }
+        let call = self.conn.call(id)?;
+        let info = CallInfo::new(CallSide::Server, spec, call.protocol(), now).with_peer(self.extra.peer.as_ref());
+        let mut hooks = Hooks::new(chain, info);
+        hooks.info.timeout = call.deadline().map(|deadline| deadline - now);
+        let mut observed = Observed::new(hooks);
+        observed.marks.timeline.head_in = Some(now);
+        Some(observed)
+    }
+
+    /// How a call ended that its handler did not end.
+    fn fate(&mut self, id: CallId, now: Instant) -> Status {
+        let Some(call) = self.conn.call(id) else { return over() };
+        match (call.failure(), call.deadline()) {
+            (Some(status), _) => status.clone(),
+            (None, Some(deadline)) if deadline <= now => Status::from(StreamError::Deadline),
+            _ => Status::cancelled("the client is gone"),
+        }
+    }
+
+    /// Ends a call with a status, unless it was answered already.
+    pub(super) fn end(&mut self, key: CallKey, status: Status, trailers: Metadata, now: Instant) -> Option<Ended> {
         let mut slot = self.slots.remove(key)?;
+        let hooks = slot.last_hooks(now);
+        let outcome = match &hooks {
+            Some(_) if slot.role.is_over => self.fate(slot.id, now),
+            Some(_) => status.clone(),
+            None => Status::OK,
+        };
         Server::finished(&mut slot, &mut self.wakes);
         if let Some(mut call) = self.conn.call(slot.id) {
             let headers = slot.role.headers.take().filter(|headers| !headers.is_empty());
@@ -168,12 +206,58 @@ impl State<Server> {
             }
             let _ = call.finish(&status, &trailers, now);
         }
-        Some(slot)
+        Some(Ended { _slot: slot, hooks, outcome })
+    }
+}
+
+/// A call that is over: to be dropped, or settled, with the lock released.
+pub(super) struct Ended {
+    pub(super) _slot: Slot<ServerSlot>,
+    pub(super) hooks: Option<Hooks>,
+    /// For the hooks.
+    pub(super) outcome: Status,
+}
+
+impl Ended {
+    /// Tells the interceptors. A panic of theirs must not take the task with it that ends the call, which may be
+    /// panicking already.
+    pub(super) fn settle(self) {
+        if let Some(hooks) = self.hooks {
+            let _ = catch_unwind(AssertUnwindSafe(|| hooks.on_finish(&self.outcome)));
+        }
+    }
+}
+
+impl Shared<Server> {
+    /// Lets interceptors see a response whose head is about to leave.
+    pub(super) fn answer(&self, key: CallKey) {
+        let taken = self.with(|state, now| {
+            let slot = state.slots.find(key)?;
+            let hooks = slot.unanswered_hooks()?;
+            if let Some(observed) = &mut slot.observed {
+                observed.marks.timeline.first_byte_out = Some(now);
+            }
+            Some((hooks, slot.role.headers.take().unwrap_or_default()))
+        });
+        let Some((mut hooks, headers)) = taken else { return };
+        let headers = hooks.on_response(headers);
+        let lost = self.with(|state, _| {
+            let Some(slot) = state.slots.find(key) else { return Some(hooks) };
+            slot.role.headers = Some(headers);
+            if let Some(observed) = &mut slot.observed {
+                observed.put_back(hooks);
+            }
+            None
+        });
+        drop(lost);
     }
 }
 
 impl Carrier for Shared<Server> {
     fn poll_send(&self, key: CallKey, message: &mut Outgoing<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        if self.observes {
+            self.answer(key);
+        }
         self.queue(key, message, cx)
     }
 
@@ -192,11 +276,12 @@ impl Carrier for Shared<Server> {
 
     fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
         let mut inflater = None;
-        let poll = self.with(|state, _| {
+        let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match call.recv() {
                 Recv::Message(message) => {
+                    slot.message_received(message.len(), now);
                     inflater = slot.codings.inflater(&message);
                     Poll::Ready(Ok(Received::Message(message)))
                 }
@@ -235,148 +320,6 @@ impl Carrier for Shared<Server> {
             Some((recv, send))
         });
         drop(wakers);
-    }
-}
-
-/// One call on a server, as its handler's task sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct CallSeat {
-    shared: Arc<Shared<Server>>,
-    key: CallKey,
-}
-
-/// What a call brought with it.
-#[derive(Debug)]
-pub(crate) struct RequestInfo {
-    pub(crate) metadata: Metadata,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) protocol: Protocol,
-    pub(crate) codec: String,
-    pub(crate) peer: Option<Arc<str>>,
-    pub(crate) compressor: Compressor,
-}
-
-impl CallSeat {
-    pub(crate) fn now(&self) -> Instant {
-        self.shared.now()
-    }
-
-    /// The call's carrier and key, for its typed halves.
-    pub(crate) fn carrier(&self) -> (Arc<dyn Carrier>, CallKey) {
-        (Arc::clone(&self.shared) as Arc<dyn Carrier>, self.key)
-    }
-
-    /// `None` once the call is over.
-    pub(crate) fn request(&self) -> Option<RequestInfo> {
-        self.shared.with(|state, _| {
-            let slot = state.slots.find(self.key)?;
-            let call = state.conn.call(slot.id)?;
-            Some(RequestInfo {
-                metadata: call.metadata().cloned().unwrap_or_default(),
-                deadline: call.deadline(),
-                protocol: call.protocol(),
-                codec: call.codec_name().to_owned(),
-                peer: state.extra.peer.clone(),
-                compressor: slot.codings.send.clone(),
-            })
-        })
-    }
-
-    /// Takes the response headers for changing them; `None` once they were sent.
-    pub(crate) fn take_headers(&self) -> Option<Metadata> {
-        self.shared.with(|state, _| state.slots.find(self.key)?.role.headers.as_mut().map(std::mem::take))
-    }
-
-    /// Puts them back, unless they were sent meanwhile.
-    pub(crate) fn put_headers(&self, headers: Metadata) {
-        self.shared.with(|state, _| {
-            if let Some(kept) = state.slots.find(self.key).and_then(|slot| slot.role.headers.as_mut()) {
-                *kept = headers;
-            }
-        });
-    }
-
-    /// The signal of the call's end; one that has fired if it is over.
-    pub(crate) fn signal(&self) -> Arc<Signal> {
-        self.shared.with(|state, _| match state.slots.find(self.key) {
-            Some(slot) if !slot.role.is_over => Arc::clone(slot.role.signal.get_or_insert_default()),
-            _ => Arc::new(Signal::fired()),
-        })
-    }
-
-    /// Whether the handler's task should stop; otherwise it is woken when it should.
-    pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.with(|state, _| match state.slots.find(self.key) {
-            Some(slot) if !slot.role.is_over => {
-                register(&mut slot.role.task, cx, &mut state.stale);
-                Poll::Pending
-            }
-            _ => Poll::Ready(()),
-        })
-    }
-
-    /// Compresses no further message of the response.
-    pub(crate) fn disable_compression(&self) {
-        self.shared.with(|state, _| {
-            if let Some(slot) = state.slots.find(self.key) {
-                slot.codings.send = Compressor::default();
-            }
-        });
-    }
-
-    /// Answers with the only response: head, message and trailers leave in one run.
-    pub(crate) fn respond(&self, message: &dyn Encode, compressor: &Compressor, trailers: Metadata) {
-        let shared = &self.shared;
-        let encoded = if is_inline(message) && !compressor.wants(message.encoded_len(), shared.compress_min) {
-            Ok(None)
-        } else {
-            shared.encode(message).and_then(|plain| shared.compress(plain, compressor)).map(Some)
-        };
-        let mut encoded = match encoded {
-            Ok(encoded) => encoded,
-            Err(status) => return self.end(status, trailers),
-        };
-        let kept = encoded.clone();
-        let dropped = self.shared.with(|state, now| {
-            let slot = state.slots.find(self.key)?;
-            if slot.role.is_over {
-                return state.end(self.key, over(), trailers, now);
-            }
-            let headers = slot.role.headers.take().unwrap_or_default();
-            let id = slot.id;
-            let mut slot = state.slots.remove(self.key);
-            if let Some(slot) = &mut slot {
-                Server::finished(slot, &mut state.wakes);
-            }
-            let call = state.conn.call(id)?;
-            let sent = match encoded.take() {
-                Some(encoded) => call.respond_encoded(encoded, &headers, &trailers, now),
-                None => call.respond(&Erased(""), &message, &headers, &trailers, now),
-            };
-            // The core answers for a codec that failed; a call that has ended needs no answer.
-            drop(sent);
-            slot
-        });
-        drop(dropped);
-        self.shared.recycle(kept);
-    }
-
-    /// Ends the call, unless it was answered already: its codec is none of `offered`, which are all.
-    pub(crate) fn refuse_codec(&self, offered: &[&str]) {
-        let dropped = self.shared.with(|state, now| {
-            let id = state.slots.find(self.key).map(|slot| slot.id);
-            if let Some(call) = id.and_then(|id| state.conn.call(id)) {
-                call.refuse_codec(offered, now);
-            }
-            state.end(self.key, over(), Metadata::new(), now)
-        });
-        drop(dropped);
-    }
-
-    /// Ends the call, unless it was answered already.
-    pub(crate) fn end(&self, status: Status, trailers: Metadata) {
-        let dropped = self.shared.with(|state, now| state.end(self.key, status, trailers, now));
-        drop(dropped);
     }
 }
 

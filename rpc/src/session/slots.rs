@@ -3,9 +3,11 @@
 use std::mem;
 use std::task::{Context, Waker};
 
-use trirpc_core::CallId;
+use trirpc_core::call::Status;
+use trirpc_core::{CallId, Instant};
 
 use crate::compress::Codings;
+use crate::intercept::{Hooks, Observed};
 use crate::raw::{CallKey, Half};
 
 /// The wakers of one call, each owned by one party.
@@ -18,10 +20,56 @@ pub(crate) struct Slot<X> {
     pub(crate) send: Option<Waker>,
     /// How its messages are compressed and inflated.
     pub(crate) codings: Codings,
+    /// What interceptors are to know of it, if there are any.
+    pub(crate) observed: Option<Box<Observed>>,
     /// Halves whose owner still exists.
     pub(crate) halves: Halves,
     /// What only one role keeps.
     pub(crate) role: X,
+}
+
+/// What goes with a call, apart from what the core is told.
+#[derive(Debug, Default)]
+pub(crate) struct Attached {
+    pub(crate) codings: Codings,
+    pub(crate) observed: Option<Box<Observed>>,
+}
+
+impl Attached {
+    /// The call never came to be. `now` is left out where there is no clock to ask.
+    pub(crate) fn abandon(&mut self, now: Option<Instant>, status: &Status) {
+        let Some(mut observed) = self.observed.take() else { return };
+        observed.marks.timeline.finished = now;
+        if let Some(hooks) = observed.take() {
+            hooks.on_finish(status);
+        }
+    }
+}
+
+impl<X> Slot<X> {
+    /// The hooks, to be run with the lock released, unless they have seen the response.
+    pub(crate) fn unanswered_hooks(&mut self) -> Option<Hooks> {
+        self.observed.as_mut()?.take_unanswered()
+    }
+
+    /// The hooks, to be run for the last time with the lock released.
+    pub(crate) fn last_hooks(&mut self, now: Instant) -> Option<Hooks> {
+        self.observed.as_mut()?.take_last(now)
+    }
+
+    /// One message went to the connection.
+    pub(crate) fn message_sent(&mut self, len: usize, now: Instant) {
+        if let Some(observed) = &mut self.observed {
+            observed.marks.message_sent(len, now);
+        }
+    }
+
+    /// One message came from the connection.
+    pub(crate) fn message_received(&mut self, len: usize, now: Instant) {
+        if let Some(observed) = &mut self.observed {
+            observed.marks.message_received(len, now);
+        }
+    }
 }
 
 /// Which halves of a call are still owned by somebody.
@@ -65,17 +113,18 @@ impl<X> Slots<X> {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, id: CallId, codings: Codings, role: X) -> CallKey {
+    pub(crate) fn insert(&mut self, id: CallId, attached: Attached, role: X) -> CallKey {
         let index = id.index();
         if self.entries.len() <= index {
             self.entries.resize_with(index + 1, || Entry { generation: 0, slot: None });
         }
+        let Attached { codings, observed } = attached;
         let entry = &mut self.entries[index];
         entry.generation = entry.generation.wrapping_add(1);
         if entry.slot.is_none() {
             self.len += 1;
         }
-        entry.slot = Some(Slot { id, recv: None, send: None, codings, halves: Halves::BOTH, role });
+        entry.slot = Some(Slot { id, recv: None, send: None, codings, observed, halves: Halves::BOTH, role });
         CallKey::new(index as u32, entry.generation)
     }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use trirpc_rpc::{
-    BidiCall, ChannelOptions, ClientSession, ClientStreamingCall, Code, Config, ManualTime, Router,
+    BidiCall, ChannelOptions, ClientSession, ClientStreamingCall, Code, Config, ManualTime, Protocol, Router,
     ServerStreamingCall, Status, UnaryCall,
 };
 
@@ -292,4 +292,32 @@ fn a_call_that_waits_for_its_connection_is_compressed_once_there_is_one() {
     assert_eq!((status.code(), near.take()), (Code::Unimplemented, (1, 0)));
     let call = UnaryCall::new(channel, &SAY, long("a")).compress("identity");
     assert_eq!(network.executor.block_on(call).expect("answered"), long("a"));
+}
+
+/// tri:127 tri:128 tri:172 — where the body is the message, the head tells of each whether it is compressed.
+#[test]
+fn bare_messages_are_compressed_and_inflated_too() {
+    for protocol in [Protocol::Triple, Protocol::Connect] {
+        let (near, far) = (Rle::new(Fault::None), Rle::new(Fault::None));
+        let equipped = link(|router| router.accept_compression(far.clone()), Ends::default());
+        let client = equipped.client.clone().send_compression(near.clone());
+        let call = |text: String| UnaryCall::new(client.clone(), &SAY, text).protocol(protocol);
+        assert_eq!(equipped.executor.block_on(call(long("a"))).expect("answered"), long("a"));
+        assert_eq!((near.take(), far.take()), ((1, 1), (1, 1)), "{protocol:?}");
+        assert_eq!(equipped.executor.block_on(call("large".into())).expect("answered").len(), 100_000);
+        assert_eq!(near.take().0, 0, "{protocol:?}: a small request");
+        assert_eq!(equipped.executor.block_on(call("ab".repeat(1000))).expect("answered").len(), 2000);
+        assert_eq!(near.take(), (1, 0), "{protocol:?}: nothing that grows");
+        equipped.assert_empty();
+
+        let damages = Rle::new(Fault::Damages);
+        let damaged = UnaryCall::new(equipped.client.clone().send_compression(damages), &SAY, long("a"));
+        let status = equipped.executor.block_on(damaged.protocol(protocol)).expect_err("damaged");
+        assert_eq!(status.code(), Code::InvalidArgument, "{protocol:?}: {status}");
+        let plain = link(|router| router, Ends::default());
+        let client = plain.client.clone().send_compression(near.clone());
+        let unknown = UnaryCall::new(client, &SAY, long("a")).protocol(protocol);
+        let status = plain.executor.block_on(unknown).expect_err("unknown to the server");
+        assert_eq!(status.code(), Code::Unimplemented, "{protocol:?}: {status}");
+    }
 }

@@ -6,5 +6,7 @@ mod channel;
 mod compress;
 mod driver;
 mod endings;
+mod intercept;
 mod interleave;
+mod layers;
 mod support;

@@ -37,6 +37,7 @@ struct State {
     latency: Duration,
     server_config: Config,
     servers: Vec<ServerSession>,
+    serve: Arc<dyn Fn(Echo) -> Router + Send + Sync>,
 }
 
 impl Network {
@@ -47,6 +48,7 @@ impl Network {
             latency: Duration::ZERO,
             server_config: Config::default(),
             servers: Vec::new(),
+            serve: Arc::new(|echo| Router::new().add(echo)),
         };
         Self {
             executor: Executor::new(),
@@ -71,6 +73,11 @@ impl Network {
 
     pub fn set_server(&self, change: impl FnOnce(&mut Config)) {
         change(&mut self.state.lock().unwrap().server_config);
+    }
+
+    /// What later connections find: the echo service in another router.
+    pub fn set_service(&self, serve: impl Fn(Echo) -> Router + Send + Sync + 'static) {
+        self.state.lock().unwrap().serve = Arc::new(serve);
     }
 
     pub fn attempts(&self) -> usize {
@@ -105,7 +112,8 @@ impl Network {
         let config = Arc::new(Config::default());
         let (session, driver) = handshake(near, config, target.endpoint(), HttpVersion::Http2, self.time.clone());
         self.executor.spawn(async move { drop(driver.await) });
-        let router = Router::new().add(Echo { counters: Arc::clone(&self.counters) });
+        let serve = Arc::clone(&self.state.lock().unwrap().serve);
+        let router = serve(Echo { counters: Arc::clone(&self.counters) });
         let tasks = self.executor.clone();
         let config = Arc::new(self.state.lock().unwrap().server_config.clone());
         let (server, driver) = serve_connection(far, Arc::new(router), config, self.time.clone(), move |task| {

@@ -1,0 +1,204 @@
+//! What a client holds of a session: starting calls, and ending it.
+
+use std::sync::Arc;
+
+use trirpc_core::buf::Encoded;
+use trirpc_core::call::{CallOptions, Compression, MethodSpec, Status};
+use trirpc_core::{Client, ErrorCode, Instant, OpenError};
+
+use super::Shared;
+use super::send::is_inline;
+use super::slots::Attached;
+use crate::client::{CallLayer, CallLayers, Invoke, Stack};
+use crate::intercept::Interceptor;
+use crate::raw::{CallKey, Carrier, Encode, Erased, RawCall};
+
+/// Calls on one connection. Clones share it; the last to go shuts it down gracefully: calls in flight
+/// end as they would have.
+#[derive(Clone, Debug)]
+pub struct ClientSession {
+    handle: Arc<Handle>,
+    stack: Stack,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared<Client>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.with(|state, now| state.conn.shutdown(now));
+    }
+}
+
+impl ClientSession {
+    pub(crate) fn new(shared: Arc<Shared<Client>>) -> Self {
+        Self { handle: Arc::new(Handle { shared }), stack: Stack::default() }
+    }
+
+    /// A handle whose typed calls go through this layer, inside those that were added before. Interceptors see the
+    /// calls that the layer makes.
+    #[must_use]
+    pub fn layer(mut self, layer: impl CallLayer) -> Self {
+        self.stack.layers.get_or_insert_default().push(layer);
+        self
+    }
+
+    /// A handle whose calls this looks at, inside those that were added before.
+    #[must_use]
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.stack.interceptors.push(interceptor);
+        self
+    }
+
+    /// A handle that also offers the server to compress its responses so; the first is preferred.
+    #[must_use]
+    pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
+        self.stack.compressions.accept(Arc::new(compression));
+        self
+    }
+
+    /// A handle whose messages are compressed so; of several, by the first. As
+    /// [`Channel::send_compression`](crate::Channel::send_compression).
+    #[must_use]
+    pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
+        let compression: Arc<dyn Compression> = Arc::new(compression);
+        // A server may answer a compressed request by the same compression without looking at what is offered.
+        self.stack.compressions.accept(Arc::clone(&compression));
+        self.stack.compressions.send(compression);
+        self
+    }
+
+    /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
+    pub fn is_open(&self) -> bool {
+        self.shared().turn(|state| !state.going_away)
+    }
+
+    /// Whether both are handles of one connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+
+    /// Calls that were started and whose handles still exist.
+    pub fn open_calls(&self) -> usize {
+        self.shared().turn(|state| state.slots.len())
+    }
+
+    /// Refuses new calls, lets those that run end, then closes; at most `drain_timeout` long.
+    pub fn shutdown(&self) {
+        self.shared().with(|state, now| state.conn.shutdown(now));
+    }
+
+    /// Ends the connection at once, and every call with it.
+    pub fn abort(&self, code: ErrorCode) {
+        self.shared().with(|state, now| state.conn.abort(code, now));
+    }
+
+    /// Tasks that are to be woken by this session: none, when nobody waits.
+    pub fn waiting(&self) -> usize {
+        self.shared().turn(|state| state.slots.wakers())
+    }
+
+    /// Starts a call whose messages follow.
+    pub(crate) fn try_start(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        attached: &mut Attached,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        let key =
+            self.shared().open(options, attached, None, |state, now| state.conn.open(method, options, codec, now))?;
+        Ok(self.raw(key))
+    }
+
+    /// Starts a call with its only request.
+    pub(crate) fn try_start_unary(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: &dyn Encode,
+        attached: &mut Attached,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        let shared = self.shared();
+        if !is_inline(request) || attached.codings.send.wants(request.encoded_len(), shared.compress_min) {
+            let encoded = shared.encode(request).map_err(|status| (status, OpenError::Unsupported))?;
+            return self.try_start_encoded(method, options, codec, encoded, attached);
+        }
+        let key = shared.open(options, attached, request.encoded_len(), |state, now| {
+            state.conn.open_unary(method, options, &Erased(codec), &request, now)
+        })?;
+        Ok(self.raw(key))
+    }
+
+    /// Starts a call with its only request, encoded before; it is compressed here if the call is.
+    pub(crate) fn try_start_encoded(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: Encoded,
+        attached: &mut Attached,
+    ) -> Result<RawCall, (Status, OpenError)> {
+        let shared = self.shared();
+        let request = shared.compress(request, &attached.codings.send);
+        let request = request.map_err(|status| (status, OpenError::Unsupported))?;
+        let kept = request.clone();
+        let opened = shared.open(options, attached, Some(kept.bytes.len()), |state, now| {
+            state.conn.open_unary_encoded(method, options, codec, request, now)
+        });
+        shared.recycle(Some(kept));
+        Ok(self.raw(opened?))
+    }
+
+    /// Starts a call by `start` with what this handle adds to it.
+    fn begin(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        start: impl FnOnce(&CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
+    ) -> RawCall {
+        let (options, mut attached) = match self.stack.prepare(method, options, self.shared().now()) {
+            Ok(prepared) => prepared,
+            Err(status) => return RawCall::failed(status),
+        };
+        start(&options, &mut attached).unwrap_or_else(|(status, _)| {
+            attached.abandon(Some(self.shared().now()), &status);
+            RawCall::failed(status)
+        })
+    }
+
+    fn raw(&self, key: CallKey) -> RawCall {
+        RawCall::new(Arc::clone(self.shared()) as Arc<dyn Carrier>, key)
+    }
+
+    fn shared(&self) -> &Arc<Shared<Client>> {
+        &self.handle.shared
+    }
+}
+
+impl Invoke for ClientSession {
+    fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
+        self.begin(method, options, |options, attached| self.try_start(method, options, codec, attached))
+    }
+
+    fn start_unary(
+        &self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+        request: &dyn Encode,
+    ) -> RawCall {
+        self.begin(method, options, |options, attached| self.try_start_unary(method, options, codec, request, attached))
+    }
+
+    fn now(&self) -> Instant {
+        self.shared().now()
+    }
+
+    fn layers(&self) -> Option<&CallLayers> {
+        self.stack.layers.as_ref()
+    }
+}

@@ -1,0 +1,203 @@
+//! One call of a server, as the task of its handler holds it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use trirpc_core::call::{Metadata, Protocol, Status};
+use trirpc_core::{Instant, Server};
+
+use super::send::{is_inline, over};
+use super::server::Ended;
+use super::slots::register;
+use super::{SessionRole, Shared};
+use crate::cancel::Signal;
+use crate::compress::Compressor;
+use crate::raw::{CallKey, Carrier, Encode, Erased, send_status};
+use crate::server::Extensions;
+
+/// One call on a server, as its handler's task sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSeat {
+    shared: Arc<Shared<Server>>,
+    key: CallKey,
+}
+
+/// What a call brought with it.
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    pub(crate) metadata: Metadata,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) protocol: Protocol,
+    pub(crate) codec: String,
+    pub(crate) peer: Option<Arc<str>>,
+    pub(crate) compressor: Compressor,
+    pub(crate) extensions: Extensions,
+}
+
+impl CallSeat {
+    pub(crate) const fn new(shared: Arc<Shared<Server>>, key: CallKey) -> Self {
+        Self { shared, key }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.shared.now()
+    }
+
+    /// The call's carrier and key, for its typed halves.
+    pub(crate) fn carrier(&self) -> (Arc<dyn Carrier>, CallKey) {
+        (Arc::clone(&self.shared) as Arc<dyn Carrier>, self.key)
+    }
+
+    /// `None` once the call is over.
+    pub(crate) fn request(&self) -> Option<RequestInfo> {
+        self.shared.with(|state, _| {
+            let slot = state.slots.find(self.key)?;
+            let call = state.conn.call(slot.id)?;
+            Some(RequestInfo {
+                metadata: call.metadata().cloned().unwrap_or_default(),
+                deadline: call.deadline(),
+                protocol: call.protocol(),
+                codec: call.codec_name().to_owned(),
+                peer: state.extra.peer.clone(),
+                compressor: slot.codings.send.clone(),
+                extensions: Extensions::default(),
+            })
+        })
+    }
+
+    /// Lets interceptors see the request.
+    ///
+    /// # Errors
+    /// One refused it.
+    pub(crate) fn intercept(&self, request: &mut RequestInfo) -> Result<(), Status> {
+        if !self.shared.observes {
+            return Ok(());
+        }
+        let hooks = self.shared.with(|state, _| {
+            let observed = state.slots.find(self.key)?.observed.as_mut()?;
+            observed.marks.session = Some(self.shared.id);
+            observed.take()
+        });
+        let Some(mut hooks) = hooks else { return Ok(()) };
+        hooks.info.metadata = std::mem::take(&mut request.metadata);
+        let passed = hooks.on_request();
+        request.metadata = std::mem::take(&mut hooks.info.metadata);
+        request.extensions = std::mem::take(&mut hooks.info.handler_extensions);
+        let lost =
+            self.shared.with(|state, _| match state.slots.find(self.key).and_then(|slot| slot.observed.as_mut()) {
+                Some(observed) => {
+                    observed.put_back(hooks);
+                    None
+                }
+                None => Some(hooks),
+            });
+        drop(lost);
+        passed
+    }
+
+    /// Takes the response headers for changing them; `None` once they were sent.
+    pub(crate) fn take_headers(&self) -> Option<Metadata> {
+        self.shared.with(|state, _| state.slots.find(self.key)?.role.headers.as_mut().map(std::mem::take))
+    }
+
+    /// Puts them back, unless they were sent meanwhile.
+    pub(crate) fn put_headers(&self, headers: Metadata) {
+        self.shared.with(|state, _| {
+            if let Some(kept) = state.slots.find(self.key).and_then(|slot| slot.role.headers.as_mut()) {
+                *kept = headers;
+            }
+        });
+    }
+
+    /// The signal of the call's end; one that has fired if it is over.
+    pub(crate) fn signal(&self) -> Arc<Signal> {
+        self.shared.with(|state, _| match state.slots.find(self.key) {
+            Some(slot) if !slot.role.is_over => Arc::clone(slot.role.signal.get_or_insert_default()),
+            _ => Arc::new(Signal::fired()),
+        })
+    }
+
+    /// Whether the handler's task should stop; otherwise it is woken when it should.
+    pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.with(|state, _| match state.slots.find(self.key) {
+            Some(slot) if !slot.role.is_over => {
+                register(&mut slot.role.task, cx, &mut state.stale);
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        })
+    }
+
+    /// Compresses no further message of the response.
+    pub(crate) fn disable_compression(&self) {
+        self.shared.with(|state, _| {
+            if let Some(slot) = state.slots.find(self.key) {
+                slot.codings.send = Compressor::default();
+            }
+        });
+    }
+
+    /// Answers with the only response: head, message and trailers leave in one run.
+    pub(crate) fn respond(&self, message: &dyn Encode, compressor: &Compressor, trailers: Metadata) {
+        let shared = &self.shared;
+        let encoded = if is_inline(message) && !compressor.wants(message.encoded_len(), shared.compress_min) {
+            Ok(None)
+        } else {
+            shared.encode(message).and_then(|plain| shared.compress(plain, compressor)).map(Some)
+        };
+        let mut encoded = match encoded {
+            Ok(encoded) => encoded,
+            Err(status) => return self.end(status, trailers),
+        };
+        if shared.observes {
+            shared.answer(self.key);
+        }
+        let kept = encoded.clone();
+        let ended = self.shared.with(|state, now| {
+            let slot = state.slots.find(self.key)?;
+            if slot.role.is_over {
+                return state.end(self.key, over(), trailers, now);
+            }
+            let headers = slot.role.headers.take().unwrap_or_default();
+            let id = slot.id;
+            let len = encoded.as_ref().map_or_else(|| message.encoded_len(), |encoded| Some(encoded.bytes.len()));
+            slot.message_sent(len.unwrap_or_default(), now);
+            let mut slot = state.slots.remove(self.key)?;
+            let hooks = slot.last_hooks(now);
+            Server::finished(&mut slot, &mut state.wakes);
+            let Some(call) = state.conn.call(id) else { return Some(Ended { _slot: slot, hooks, outcome: over() }) };
+            let sent = match encoded.take() {
+                Some(encoded) => call.respond_encoded(encoded, &headers, &trailers, now),
+                None => call.respond(&Erased(""), &message, &headers, &trailers, now),
+            };
+            // The core answers for a codec that failed; a call that has ended needs no answer.
+            Some(Ended { _slot: slot, hooks, outcome: sent.map_or_else(send_status, |()| Status::OK) })
+        });
+        if let Some(ended) = ended {
+            ended.settle();
+        }
+        self.shared.recycle(kept);
+    }
+
+    /// Ends the call, unless it was answered already: its codec is none of `offered`, which are all.
+    pub(crate) fn refuse_codec(&self, offered: &[&str]) {
+        let ended = self.shared.with(|state, now| {
+            let id = state.slots.find(self.key).map(|slot| slot.id);
+            if let Some(call) = id.and_then(|id| state.conn.call(id)) {
+                call.refuse_codec(offered, now);
+            }
+            // The peer has its answer; this is for the interceptors.
+            state.end(self.key, Status::unimplemented("the codec is not offered"), Metadata::new(), now)
+        });
+        if let Some(ended) = ended {
+            ended.settle();
+        }
+    }
+
+    /// Ends the call, unless it was answered already.
+    pub(crate) fn end(&self, status: Status, trailers: Metadata) {
+        if let Some(ended) = self.shared.with(|state, now| state.end(self.key, status, trailers, now)) {
+            ended.settle();
+        }
+    }
+}
