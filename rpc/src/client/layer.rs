@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use trirpc_core::call::{CallKind, CallOptions, EncodeBuf, Metadata, MethodSpec, Status};
-use trirpc_core::{CodecError, Instant, StreamError};
+use trirpc_core::{CodecError, Instant};
 
 use super::deferred::Deferred;
 use super::invoke::Invoke;
@@ -94,14 +94,8 @@ impl OutgoingCall {
     }
 
     /// What remains of the call's time, in its options.
-    fn start_clock(&mut self, now: Instant) -> Result<(), Status> {
-        match self.deadline {
-            Some(deadline) if deadline <= now => Err(StreamError::Deadline.into()),
-            deadline => {
-                self.options.timeout = deadline.map(|deadline| deadline - now);
-                Ok(())
-            }
-        }
+    fn start_clock(&mut self, now: Instant) {
+        self.options.timeout = self.deadline.map(|deadline| deadline - now);
     }
 }
 
@@ -119,7 +113,7 @@ impl<'a> NextCall<'a> {
             return layer.unary(call, Self { layers, ..self });
         }
         Box::pin(async move {
-            call.start_clock(self.now())?;
+            call.start_clock(self.now());
             let mut rx = self.start.start(&call).into_receiver();
             poll_fn(|cx| rx.poll_outcome(cx)).await
         })
@@ -131,7 +125,7 @@ impl<'a> NextCall<'a> {
             return layer.stream(call, Self { layers, ..self });
         }
         Box::pin(async move {
-            call.start_clock(self.now())?;
+            call.start_clock(self.now());
             Ok(self.start.start(&call))
         })
     }
