@@ -6,10 +6,12 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap};
 use trirpc::core::Config;
 
+use crate::demo::Dialect;
+
 /// What the user asked for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
-    Demo { json: bool },
+    Demo { json: bool, dialects: Vec<Dialect> },
     Serve { addr: String, config: Box<Config> },
 }
 
@@ -36,13 +38,15 @@ const DEMO_ABOUT: &str = "Start a server and a client over TCP and show, call by
 
 const DEMO_LONG: &str = "\
 Start a server and a client over TCP on the loopback interface and show, call by call, what they do:
-all four kinds of call with metadata, an error with details, a deadline that fires, a cancellation.
+all four kinds of call with metadata, an error with details, a deadline that fires, a cancellation, all
+of them in gRPC, and the unary ones in Triple's own dialect and in Connect; plain and by gzip.
 
 Every line is checked against what it must be. The exit code is 0 if all are right, 1 if one is wrong.";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
   tri demo                          for a person
+  tri demo --dialect triple         only what Triple's unary dialect shows
   tri demo --json                   for a machine: one JSON object a line
   tri demo --json | jq 'select(.ok | not)'";
 
@@ -71,7 +75,7 @@ where
 {
     let matches = clap().try_get_matches_from(args).map_err(|error| refusal(&error))?;
     match matches.subcommand() {
-        Some(("demo", demo)) => Ok(Command::Demo { json: demo.get_flag("json") }),
+        Some(("demo", demo)) => Ok(read_demo(demo)),
         Some(("serve", serve)) => read_serve(serve),
         _ => unreachable!("clap demands one of its subcommands"),
     }
@@ -79,6 +83,12 @@ where
 
 fn clap() -> Clap {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON object a line");
+    let dialect = Arg::new("dialect")
+        .long("dialect")
+        .value_name("NAME")
+        .action(ArgAction::Append)
+        .value_parser(Dialect::ALL.map(Dialect::name))
+        .help("Show this dialect only; may be given again [default: all]");
     let addr = Arg::new("addr")
         .long("addr")
         .value_name("ADDR")
@@ -96,10 +106,19 @@ fn clap() -> Clap {
         .arg_required_else_help(true)
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommand(Clap::new("demo").about(DEMO_ABOUT).long_about(DEMO_LONG).after_help(DEMO_EXAMPLES).arg(json))
+        .subcommand(
+            Clap::new("demo").about(DEMO_ABOUT).long_about(DEMO_LONG).after_help(DEMO_EXAMPLES).arg(dialect).arg(json),
+        )
         .subcommand(
             Clap::new("serve").about(SERVE_ABOUT).long_about(SERVE_LONG).after_help(SERVE_EXAMPLES).arg(addr).arg(set),
         )
+}
+
+fn read_demo(matches: &ArgMatches) -> Command {
+    let wanted: Vec<&str> = matches.get_many::<String>("dialect").into_iter().flatten().map(String::as_str).collect();
+    let is_wanted = |dialect: &Dialect| wanted.is_empty() || wanted.contains(&dialect.name());
+    let dialects = Dialect::ALL.into_iter().filter(is_wanted).collect();
+    Command::Demo { json: matches.get_flag("json"), dialects }
 }
 
 fn read_serve(matches: &ArgMatches) -> Result<Command, Refusal> {
@@ -145,10 +164,19 @@ mod tests {
 
     #[test]
     fn the_commands_have_the_defaults_that_their_help_promises() {
-        assert_eq!(parse(["tri", "demo"]), Ok(Command::Demo { json: false }));
-        assert_eq!(parse(["tri", "demo", "--json"]), Ok(Command::Demo { json: true }));
+        let dialects = Dialect::ALL.to_vec();
+        assert_eq!(parse(["tri", "demo"]), Ok(Command::Demo { json: false, dialects: dialects.clone() }));
+        assert_eq!(parse(["tri", "demo", "--json"]), Ok(Command::Demo { json: true, dialects }));
         let addr = "127.0.0.1:50051".to_owned();
         assert_eq!(parse(["tri", "serve"]), Ok(Command::Serve { addr, config: Box::default() }));
+    }
+
+    #[test]
+    fn dialects_are_shown_in_their_order_and_once() {
+        let args = ["tri", "demo", "--dialect", "triple", "--dialect=grpc", "--dialect", "triple"];
+        let dialects = vec![Dialect::Grpc, Dialect::Triple];
+        assert_eq!(parse(args), Ok(Command::Demo { json: false, dialects }));
+        assert!(usage("tri demo --dialect grcp").contains("'grpc'"));
     }
 
     #[test]

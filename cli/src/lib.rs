@@ -27,7 +27,9 @@ where
     T: Into<OsString> + Clone,
 {
     match args::parse(args) {
-        Ok(Command::Demo { json }) => demo(if json { demo::Format::Json } else { demo::Format::Text }),
+        Ok(Command::Demo { json, dialects }) => {
+            demo(if json { demo::Format::Json } else { demo::Format::Text }, &dialects)
+        }
         Ok(Command::Serve { addr, config }) => match smol::block_on(smol::spawn(serve::serve(addr, *config))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure(&error),
@@ -44,9 +46,9 @@ where
     }
 }
 
-fn demo(format: demo::Format) -> ExitCode {
+fn demo(format: demo::Format, dialects: &[demo::Dialect]) -> ExitCode {
     let report = demo::Report::new(io::stdout(), format);
-    match smol::block_on(demo::run(|echo| echo, report)) {
+    match smol::block_on(demo::run(|echo| echo, dialects, report)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => failure(&error),

@@ -5,7 +5,7 @@ use trirpc::proto::test_service::{
     CollectReply, ExpandRequest, FailRequest, MetaReply, MetaRequest, SayReply, SayRequest, SleepRequest,
 };
 use trirpc::{Context, Sender, Status, Streaming};
-use trirpc_cli::demo::{Format, Report, run};
+use trirpc_cli::demo::{Dialect, Format, Report, run};
 use trirpc_cli::echo::EchoService;
 
 /// Answers at once where it should sleep, drops one reply of a stream, and is right otherwise.
@@ -55,15 +55,18 @@ impl Echo for Wrong {
 #[test]
 fn a_server_that_breaks_the_rules_makes_the_demo_fail_where_it_breaks_them() {
     let mut out = Vec::new();
-    let all_right = smol::block_on(run(Wrong, Report::new(&mut out, Format::Json))).expect("the demo runs");
+    let all_right =
+        smol::block_on(run(Wrong, &Dialect::ALL, Report::new(&mut out, Format::Json))).expect("the demo runs");
     assert!(!all_right);
     let text = String::from_utf8(out).expect("text");
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let wrong = |step: &str| lines.iter().any(|line| line["step"] == step && line["ok"] == false);
-    for step in ["server stream", "deadline", "cancellation"] {
+    for step in ["server stream", "deadline", "cancellation", "Triple deadline", "Connect cancellation"] {
         assert!(wrong(step), "{step} in\n{text}");
     }
-    for step in ["unary", "client stream", "bidi", "metadata", "error", "after all that"] {
+    for step in
+        ["unary", "client stream", "bidi", "metadata", "error", "after all that", "Triple unary", "Connect error"]
+    {
         assert!(!wrong(step), "{step} in\n{text}");
     }
 }

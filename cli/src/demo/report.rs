@@ -39,7 +39,7 @@ impl fmt::Display for Side {
 pub struct Report<W> {
     out: W,
     format: Format,
-    step: &'static str,
+    step: String,
     steps: usize,
     lines: usize,
     wrong: usize,
@@ -49,12 +49,12 @@ pub struct Report<W> {
 impl<W: Write> Report<W> {
     /// A report on nothing yet.
     pub const fn new(out: W, format: Format) -> Self {
-        Self { out, format, step: "start", steps: 0, lines: 0, wrong: 0, broken: None }
+        Self { out, format, step: String::new(), steps: 0, lines: 0, wrong: 0, broken: None }
     }
 
     /// Begins a step; `call` says what is done in it.
-    pub fn step(&mut self, step: &'static str, call: &str) {
-        self.step = step;
+    pub fn step(&mut self, step: &str, call: &str) {
+        step.clone_into(&mut self.step);
         self.steps += 1;
         if self.format == Format::Text {
             let number = self.steps;
@@ -81,7 +81,7 @@ impl<W: Write> Report<W> {
         self.wrong += usize::from(!ok);
         match self.format {
             Format::Json => {
-                let (step, side) = (self.step, side.to_string());
+                let (step, side) = (&self.step, side.to_string());
                 let object = json!({ "step": step, "side": side, "what": what, "got": got, "want": want, "ok": ok });
                 self.print(format_args!("{object}"));
             }

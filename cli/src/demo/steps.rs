@@ -9,10 +9,12 @@ use trirpc::proto::StatusDetails;
 use trirpc::proto::google::rpc::ErrorInfo;
 use trirpc::proto::test_service::echo_client::EchoClient;
 use trirpc::proto::test_service::{ExpandRequest, FailDetail, FailRequest, MetaRequest, SayRequest, SleepRequest};
-use trirpc::{Bytes, Code, Metadata, Status};
+use trirpc::{Bytes, Channel, Code, Metadata, Status};
 
+use super::dialect::Dialect;
 use super::report::Report;
 use super::report::Side::{Client, Server};
+use super::weighed::Weighed;
 use super::within;
 use crate::echo::Observation;
 
@@ -25,22 +27,45 @@ const BINARY: &[u8] = &[0x00, 0xff, 0x80];
 const DEADLINE: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(3);
 
+/// Payload of the compressed calls, one way: zeros, which gzip makes small.
+const LARGE: usize = 64 * 1024;
+
 pub(super) struct Demo<W> {
+    channel: Channel,
     pub(super) client: EchoClient,
-    pub(super) seen: Seen,
+    /// The same connection, with messages compressed on the scale.
+    pub(super) compressed: EchoClient,
+    scale: Weighed,
+    dialect: Dialect,
+    seen: Seen,
     pub(super) report: Report<W>,
 }
 
 impl<W: Write> Demo<W> {
-    pub(super) async fn run_steps(&mut self) {
+    pub(super) fn new(channel: Channel, seen: Seen, report: Report<W>) -> Self {
+        let scale = Weighed::default();
+        let compressed = EchoClient::new(channel.clone().send_compression(scale.clone()));
+        let client = EchoClient::new(channel.clone());
+        Self { channel, client, compressed, scale, dialect: Dialect::Grpc, seen, report }
+    }
+
+    /// Every step that the dialect can show.
+    pub(super) async fn speak(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+        let channel = self.channel.clone().protocol(dialect.protocol());
+        self.compressed = EchoClient::new(channel.clone().send_compression(self.scale.clone()));
+        self.client = EchoClient::new(channel);
+
         let outcome = within(self.unary()).await;
         self.outcome(outcome);
-        let outcome = within(self.client_stream()).await;
-        self.outcome(outcome);
-        let outcome = within(self.server_stream()).await;
-        self.outcome(outcome);
-        let outcome = within(self.bidi()).await;
-        self.outcome(outcome);
+        if dialect.has_streams() {
+            let outcome = within(self.client_stream()).await;
+            self.outcome(outcome);
+            let outcome = within(self.server_stream()).await;
+            self.outcome(outcome);
+            let outcome = within(self.bidi()).await;
+            self.outcome(outcome);
+        }
         let outcome = within(self.metadata()).await;
         self.outcome(outcome);
         let outcome = within(self.error()).await;
@@ -49,8 +74,22 @@ impl<W: Write> Demo<W> {
         self.outcome(outcome);
         let outcome = within(self.cancellation()).await;
         self.outcome(outcome);
+        let outcome = within(self.compressed_unary()).await;
+        self.outcome(outcome);
+        if dialect.has_streams() {
+            let outcome = within(self.compressed_streams()).await;
+            self.outcome(outcome);
+        }
         let outcome = within(self.unharmed()).await;
         self.outcome(outcome);
+    }
+
+    /// The heading of a step: gRPC's goes without saying.
+    fn step(&mut self, name: &str, what: &str) {
+        match self.dialect {
+            Dialect::Grpc => self.report.step(name, what),
+            dialect => self.report.step(&format!("{dialect} {name}"), what),
+        }
     }
 
     /// The last line of a step: that it came to its end.
@@ -68,7 +107,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn unary(&mut self) -> Result<(), Status> {
-        self.report.step("unary", "Say \"hello\", asking for 1000 bytes");
+        self.step("unary", "Say \"hello\", asking for 1000 bytes");
         let request = SayRequest { text: "hello".to_owned(), reply_size: 1000, sequence_id: 7, ..Default::default() };
         let call = self.client.say(request).metadata(KEY, "unary").metadata(BINARY_KEY, BINARY);
         let reply = call.await?;
@@ -81,7 +120,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn client_stream(&mut self) -> Result<(), Status> {
-        self.report.step("client stream", "Collect \"a\", \"b\", \"c\" with 10 bytes each");
+        self.step("client stream", "Collect \"a\", \"b\", \"c\" with 10 bytes each");
         let call = self.client.collect().metadata(KEY, "client stream").metadata(BINARY_KEY, BINARY);
         let (mut tx, reply) = call.open();
         for text in ["a", "b", "c"] {
@@ -98,7 +137,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn server_stream(&mut self) -> Result<(), Status> {
-        self.report.step("server stream", "Expand into 3 replies");
+        self.step("server stream", "Expand into 3 replies");
         let request = ExpandRequest { count: 3, size: 5, interval_ms: 10, ..Default::default() };
         let call = self.client.expand(request).metadata(KEY, "server stream").metadata(BINARY_KEY, BINARY);
         let mut rx = call.await?;
@@ -113,7 +152,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn bidi(&mut self) -> Result<(), Status> {
-        self.report.step("bidi", "Chat, each message after the answer to the one before");
+        self.step("bidi", "Chat, each message after the answer to the one before");
         let call = self.client.chat().metadata(KEY, "bidi").metadata(BINARY_KEY, BINARY);
         let (mut tx, mut rx) = call.open();
         for text in ["one", "two", "three"] {
@@ -129,7 +168,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn metadata(&mut self) -> Result<(), Status> {
-        self.report.step("metadata", "Meta sends back what it was sent, as headers and as trailers");
+        self.step("metadata", "Meta sends back what it was sent, as headers and as trailers");
         let call = self.client.meta(MetaRequest::default());
         let call = call.metadata("x-echo-tenant", "blue").metadata("x-echo-tenant", "green");
         let reply = call.metadata("x-echo-trace-bin", BINARY).full().await?;
@@ -146,7 +185,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn error(&mut self) -> Result<(), Status> {
-        self.report.step("error", "Fail with a code, a message and two details (google.rpc.Status)");
+        self.step("error", "Fail with a code, a message and two details (google.rpc.Status)");
         let info =
             ErrorInfo { reason: "OUT_OF_TEA".to_owned(), domain: "trirpc.test".to_owned(), ..Default::default() };
         let detail = FailDetail { reason: "kettle".to_owned(), number: 418 };
@@ -168,7 +207,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn deadline(&mut self) -> Result<(), Status> {
-        self.report.step("deadline", "Sleep 60 s with a timeout of 100 ms");
+        self.step("deadline", "Sleep 60 s with a timeout of 100 ms");
         let begin = Instant::now();
         let call = self.client.sleep(SleepRequest { millis: 60_000 }).timeout(DEADLINE);
         let status = call.await.err().unwrap_or(Status::OK);
@@ -186,7 +225,7 @@ impl<W: Write> Demo<W> {
     }
 
     async fn cancellation(&mut self) -> Result<(), Status> {
-        self.report.step("cancellation", "Sleep 60 s, and the client loses interest");
+        self.step("cancellation", "Sleep 60 s, and the client loses interest");
         let call = smol::spawn(self.client.sleep(SleepRequest { millis: 60_000 }).into_future());
         let started = self.server_started("Sleep").await.is_some();
         self.report.line(Server, "handler of Sleep", if started { "started" } else { "not started" }, "started");
@@ -196,8 +235,64 @@ impl<W: Write> Demo<W> {
         Ok(())
     }
 
+    async fn compressed_unary(&mut self) -> Result<(), Status> {
+        self.step("compressed unary", "Say with 64 KiB of zeros, which come back, both ways by gzip");
+        let reply = self.compressed.say(say("packed", Bytes::from_static(&[0; LARGE]))).await?;
+        self.client("payload", format!("{} bytes", reply.payload.len()), format!("{LARGE} bytes"));
+        self.weighed(1, 1);
+        self.server_started("Say").await;
+        self.server_ended("Say", "answered").await;
+        Ok(())
+    }
+
+    async fn compressed_streams(&mut self) -> Result<(), Status> {
+        let zeros = || say("packed", Bytes::from_static(&[0; LARGE]));
+        self.step("compressed streams", "each kind of stream with 3 messages of 64 KiB each way, by gzip");
+        let (mut tx, reply) = self.compressed.collect().open();
+        for _ in 0..3 {
+            tx.send(&zeros()).await?;
+        }
+        tx.finish();
+        self.client("Collect", format!("{} bytes", reply.await?.payload_bytes), format!("{} bytes", 3 * LARGE));
+        self.weighed(3, 0);
+
+        let request = ExpandRequest { count: 3, size: LARGE as u32, ..Default::default() };
+        let (mut rx, mut bytes) = (self.compressed.expand(request).await?, 0);
+        while let Some(reply) = rx.next().await? {
+            bytes += reply.payload.len();
+        }
+        self.client("Expand", format!("{bytes} bytes"), format!("{} bytes", 3 * LARGE));
+        self.weighed(0, 3);
+
+        let (mut tx, mut rx) = self.compressed.chat().open();
+        let mut bytes = 0;
+        for _ in 0..3 {
+            tx.send(&zeros()).await?;
+            bytes += rx.next().await?.map_or(0, |reply| reply.payload.len());
+        }
+        tx.finish();
+        self.client("Chat", format!("{bytes} bytes, then {}", or_end(rx.next().await?.map(|reply| reply.text))), {
+            format!("{} bytes, then the end", 3 * LARGE)
+        });
+        self.weighed(3, 3);
+        for method in ["Collect", "Expand", "Chat"] {
+            self.server_started(method).await;
+            self.server_ended(method, "answered").await;
+        }
+        Ok(())
+    }
+
+    /// Lines on what went through gzip on the client since the last time.
+    fn weighed(&mut self, packed: usize, unpacked: usize) {
+        let load = self.scale.take();
+        self.client("messages by gzip", format!("{} out, {} in", load.packed, load.unpacked), {
+            format!("{packed} out, {unpacked} in")
+        });
+        self.client("on the wire", format!("at most {} % of that", load.percent()), "at most 1 % of that");
+    }
+
     async fn unharmed(&mut self) -> Result<(), Status> {
-        self.report.step("after all that", "Say \"still here\" on the same connection");
+        self.step("after all that", "Say \"still here\" on the same connection");
         let reply = self.client.say(say("still here", Bytes::new())).await?;
         self.client("text", reply.text, "echo:still here");
         self.server_started("Say").await;
