@@ -19,6 +19,8 @@ use trirpc_rpc::{
 use trirpc_tests::frames::{PREFACE, settings, settings_ack};
 use trirpc_tests::trace::{Entry, Side, Trace};
 
+use crate::exchange::Answer;
+
 /// Bytes that either direction holds.
 const CAPACITY: usize = 1 << 20;
 
@@ -119,6 +121,11 @@ impl Wire {
     /// What our side sent, frame by frame.
     pub(crate) fn heard(&self) -> impl Iterator<Item = &Entry> {
         self.trace.sent_by(self.side.peer())
+    }
+
+    /// What our side has answered on one stream.
+    pub(crate) fn answer(&self, stream: u32) -> Answer {
+        Answer::on(stream, self.heard())
     }
 
     /// Every frame so far, for people.
