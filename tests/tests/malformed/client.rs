@@ -7,7 +7,7 @@ use trirpc::Status;
 use trirpc::proto::StatusDetails;
 use trirpc::proto::test_service::echo_client::EchoClient;
 use trirpc::proto::test_service::{SayReply, SayRequest};
-use trirpc_core::call::{Code, Origin};
+use trirpc_core::call::{Code, Origin, Protocol};
 use trirpc_core::{Config, ErrorCode};
 use trirpc_rpc::Channel;
 use trirpc_tests::frames::{data, envelope, go_away, headers, reset};
@@ -34,9 +34,9 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 const GRPC: &str = "application/grpc+proto";
 
 /// `SayReply { text: "echo:hi" }`.
-const REPLY: &[u8] = b"\x0a\x07echo:hi";
+pub(crate) const REPLY: &[u8] = b"\x0a\x07echo:hi";
 
-fn owned(fields: Fields<'_>) -> Vec<(String, String)> {
+pub(crate) fn owned(fields: Fields<'_>) -> Vec<(String, String)> {
     fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn frames(steps: &[Step], stream: u32) -> Vec<u8> {
 }
 
 /// Our client, and the hand-made server opposite it.
-struct Client {
+pub(crate) struct Client {
     wire: Wire,
     echo: EchoClient<Channel>,
     /// Stream of the next call.
@@ -108,12 +108,16 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
+        Self::speaking(Protocol::Grpc)
+    }
+
+    pub(crate) fn speaking(protocol: Protocol) -> Self {
         let (wire, channel) = Wire::to_client(Config::default());
-        Self { wire, echo: EchoClient::new(channel), next: 1 }
+        Self { wire, echo: EchoClient::new(channel.protocol(protocol)), next: 1 }
     }
 
     /// Calls `Say`; the server answers with `steps` once the request is complete, and again if it is repeated.
-    fn say(&mut self, steps: &[Step]) -> (u32, Result<SayReply, Status>) {
+    pub(crate) fn say(&mut self, steps: &[Step]) -> (u32, Result<SayReply, Status>) {
         let call = self.echo.say(SayRequest { text: "hi".into(), ..SayRequest::default() });
         let call: Task<_> = self.wire.tasks.spawn(async move { call.await });
         self.wire.settle();
@@ -131,7 +135,7 @@ impl Client {
     }
 
     /// `ok TEXT` or `CODE MESSAGE`, and the codes of the RST_STREAM that our client sent for it.
-    fn outcome(&self, stream: u32, result: &Result<SayReply, Status>) -> String {
+    pub(crate) fn outcome(&self, stream: u32, result: &Result<SayReply, Status>) -> String {
         let mut outcome = match result {
             Ok(reply) => format!("ok {}", reply.text),
             Err(status) => format!("{} {}", status.raw_code(), status.message()),

@@ -9,4 +9,5 @@ mod document;
 mod exchange;
 mod live;
 mod server;
+mod triple;
 mod wire;
