@@ -150,7 +150,7 @@ config! {
     text {
         /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS). Default 256.
         max_concurrent_streams / "max-concurrent-streams": u32 = 256;
-        /// Receive window of each stream, in bytes; at most 2^31−1. Default 64 KiB.
+        /// Receive window of each stream, in bytes; 5 (the prefix of a message) to 2^31−1. Default 64 KiB.
         initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
         /// Receive window of the connection, in bytes; at most 2^31−1. Default 1 MiB.
         initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;

@@ -255,6 +255,22 @@ fn messages_larger_than_the_windows_arrive() {
     pair.assert_quiet();
 }
 
+/// `arch:9` initial_stream_window: the smallest still lets messages through.
+#[test]
+fn a_window_of_nothing_stops_no_message() {
+    let config = Config { initial_stream_window: 0, ..Config::default() };
+    let mut pair = Pair::with(config.clone(), config);
+    // Before SETTINGS arrive, the RFC's own window would hold.
+    pair.drive();
+    let id = pair.open_unary(&CallOptions::default(), &[1; 50_000]);
+    let call = pair.accept(CallKind::Unary);
+    pair.drive();
+    assert_eq!(message(pair.server_call(call).recv()), [1; 50_000]);
+    pair.server_call(call).release();
+    assert_eq!(pair.status(id).code(), Code::Cancelled);
+    pair.assert_quiet();
+}
+
 /// `arch:9` max_recv_message, on both sides: named limit and size, the other side hears of it, the
 /// connection lives.
 #[test]

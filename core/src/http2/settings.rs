@@ -19,6 +19,10 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 
 const DEFAULT_HEADER_TABLE_SIZE: u32 = 4096;
 
+/// Smallest receive window of a stream: the prefix of a message must fit, for the window is raised only once the
+/// message's length is known.
+const MIN_STREAM_WINDOW: u32 = 5;
+
 /// Streams a client assumes it may open before the server has said anything.
 const ASSUMED_CONCURRENT_STREAMS: u32 = 100;
 
@@ -156,7 +160,7 @@ impl LocalSettings {
         Self {
             side,
             max_concurrent_streams: config.max_concurrent_streams,
-            initial_window: config.initial_stream_window.min(MAX_WINDOW),
+            initial_window: config.initial_stream_window.clamp(MIN_STREAM_WINDOW, MAX_WINDOW),
             max_frame_size: config.max_frame_size.clamp(MIN_MAX_FRAME_SIZE, MAX_MAX_FRAME_SIZE),
             max_header_list: config.max_header_list,
             header_table_size: config.header_table,
