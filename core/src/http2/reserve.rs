@@ -4,6 +4,9 @@
 //! stream's window could never arrive. Whoever waits for it says how many octets are missing, and the
 //! window is raised by what it lacks: a *reservation*, taken back when the message is consumed.
 //!
+//! One octet more is granted than the message has. A sender that looks for the end of its data only while the
+//! window is open (nghttp2: Node, for one) could otherwise not end the stream after a message that fills it.
+//!
 //! **Policy.** Reservations are admitted oldest first while their sum stays within `max_reserved`. A client
 //! always admits one incomplete message, whatever finished but unread answers hold, for its application
 //! opened all these calls and may be waiting for this one. A server is strict, for the peer opened them.
@@ -25,6 +28,9 @@ pub(crate) struct Reservations {
     incomplete: usize,
     waiting: VecDeque<StreamKey>,
 }
+
+/// Keeps the window open behind a message, so that its sender can end the stream.
+const FOR_THE_END: usize = 1;
 
 /// What became of a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +56,7 @@ impl Reservations {
     pub(crate) fn need(&mut self, key: StreamKey, stream: &mut Stream, n: usize) -> Outcome {
         self.set_need(stream, n);
         let lack = Self::lack(stream);
-        if stream.recv_window.window() < i64::try_from(n).unwrap_or(i64::MAX) {
+        if stream.recv_window.window() < Self::wanted(stream) {
             // Pending credit may be all that is missing.
             stream.recv_window.hurry();
         }
@@ -122,8 +128,13 @@ impl Reservations {
 
     /// Octets by which the window falls short of what is needed.
     fn lack(stream: &Stream) -> u32 {
-        let need = i64::try_from(stream.need).unwrap_or(i64::MAX).min(i64::from(MAX_WINDOW));
-        u32::try_from(need - stream.recv_window.reachable()).unwrap_or(0)
+        u32::try_from(Self::wanted(stream) - stream.recv_window.reachable()).unwrap_or(0)
+    }
+
+    /// The window under which the message arrives and its sender goes on.
+    fn wanted(stream: &Stream) -> i64 {
+        let for_the_end = if stream.need > 0 { FOR_THE_END } else { 0 };
+        i64::try_from(stream.need.saturating_add(for_the_end)).unwrap_or(i64::MAX).min(i64::from(MAX_WINDOW))
     }
 
     fn set_need(&mut self, stream: &mut Stream, n: usize) {

@@ -72,13 +72,13 @@ fn a_large_message_passes_a_small_window() {
     let mut upload = [Upload::new(1, key, 3_900_000)];
     drive(&mut server, &mut upload);
     assert!(upload[0].is_complete(), "stopped at {}", upload[0].sent);
-    assert_eq!(server.engine.reservations.total(), 3_900_000 - WINDOW);
+    assert_eq!(server.engine.reservations.total(), 3_900_000 - WINDOW + 1);
     server.engine.consumed(key, 3_900_000);
     assert_eq!(server.engine.reservations.total(), 0);
     let window = server.engine.streams.get(key).unwrap();
-    assert_eq!(window.recv_window.window() + 65_536, 65_536, "the rest is credit");
+    assert_eq!(window.recv_window.window(), 1, "the rest is credit");
     let frames = server.sent();
-    assert_eq!(frames.iter().map(Sent::number).collect::<Vec<_>>(), [65_536], "no more than the window");
+    assert_eq!(frames.iter().map(Sent::number).collect::<Vec<_>>(), [65_535], "no more than the window");
 }
 
 /// Without the wish the same message stops at the window: it is the reservation that lets it pass.
@@ -98,11 +98,11 @@ fn without_a_reservation_a_large_message_stops() {
 fn pending_credit_is_used_before_a_reservation() {
     let mut server = Bench::server();
     let key = server.request(1, false);
-    server.engine.need(key, WINDOW);
+    server.engine.need(key, WINDOW - 1);
     server.feed(&data_frame(1, &[0; 10_000], false));
     server.engine.consumed(key, 10_000);
     assert_eq!(server.sent(), [], "below a quarter: no update yet");
-    server.engine.need(key, WINDOW);
+    server.engine.need(key, WINDOW - 1);
     assert_eq!(server.engine.reservations.total(), 0);
     let frames = server.sent();
     assert_eq!((frames.len(), frames[0].stream, frames[0].number()), (1, 1, 10_000));
@@ -188,7 +188,25 @@ fn a_message_in_pieces_of_a_frame_reserves_what_it_lacks_and_no_more() {
             }
         }
     }
-    assert_eq!(server.engine.reservations.total(), 20_000);
+    assert_eq!(server.engine.reservations.total(), 20_000 + 1);
+}
+
+/// Behind a message of several frames the window stays open, whether or not the message fits it: a sender that looks
+/// for the end of its data only while it may send could otherwise never end the stream.
+#[test]
+fn the_window_stays_open_behind_a_message() {
+    for total in [WINDOW - 1, WINDOW, WINDOW + 1, WINDOW + 20_000] {
+        let mut client = Bench::client();
+        let key = client.opened(0);
+        let response = client.headers(1, RESPONSE, false);
+        client.feed(&response);
+        let mut upload = [Upload::new(1, key, total)];
+        drive(&mut client, &mut upload);
+        assert!(upload[0].is_complete(), "stopped at {}", upload[0].sent);
+        assert!(upload[0].window > 0, "a message of {total} octets leaves no window");
+        client.engine.consumed(key, total);
+        assert_eq!(client.engine.reservations.total(), 0);
+    }
 }
 
 /// A server that could never admit a message ends the call instead of blocking those behind it.
