@@ -1,11 +1,12 @@
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::{
     Accept, CallKind, CallLimits, CallOptions, ClientCall, Code, Encodings, MethodSpec, Recv, ServerCall, Status,
 };
-use trirpc_core::http::{HeaderName, Headers, Method, RequestHead, ResponseHead};
+use trirpc_core::http::{HeaderName, Headers, ResponseHead};
 use trirpc_core::{Config, Instant};
 
+use crate::calls::{self, cuts, post, split};
 use crate::input::Input;
 
 static METHOD: MethodSpec = MethodSpec::new("/fuzz.Body/Read", CallKind::Bidi, false);
@@ -20,7 +21,7 @@ pub fn envelope(data: &[u8]) {
     let switches = input.octet();
     let (announced, pulls_early) = (switches & 1 != 0, switches & 2 != 0);
     let limit = usize::from(input.short());
-    let cuts: Vec<usize> = (0..input.octet() % 32).map(|_| usize::from(input.short())).collect();
+    let cuts = cuts(&mut input);
     let body = input.bytes(usize::MAX);
 
     let mut limits = CallLimits::from(&Config::default());
@@ -68,19 +69,8 @@ fn parse(mut body: &[u8], limit: usize, announced: bool) -> Expected {
     Expected { messages, fault }
 }
 
-fn split(mut body: &[u8], cuts: &[usize]) -> Vec<Bytes> {
-    let mut pieces = Vec::new();
-    for &len in cuts {
-        let (piece, rest) = body.split_at(len.min(body.len()));
-        pieces.push(Bytes::copy_from_slice(piece));
-        body = rest;
-    }
-    pieces.push(Bytes::copy_from_slice(body));
-    pieces
-}
-
-fn content(mut message: MessageBuf) -> Message {
-    (message.is_compressed(), message.copy_to_bytes(message.len()).to_vec())
+fn content(message: MessageBuf) -> Message {
+    (message.is_compressed(), calls::content(message))
 }
 
 fn response(headers: Headers, limits: CallLimits, pieces: &[Bytes], pulls_early: bool, expected: &Expected) {
@@ -116,14 +106,7 @@ fn response(headers: Headers, limits: CallLimits, pieces: &[Bytes], pulls_early:
 }
 
 fn request(headers: Headers, limits: CallLimits, pieces: &[Bytes], pulls_early: bool, expected: &Expected) {
-    let head = RequestHead {
-        method: Method::Post,
-        scheme: Bytes::from_static(b"http"),
-        authority: Bytes::new(),
-        path: METHOD.path_bytes().clone(),
-        headers,
-        deadline: None,
-    };
+    let head = post(METHOD.path().as_bytes(), headers);
     let Accept::Call(mut call) = ServerCall::accept(head, limits.clone(), Instant::ZERO) else { panic!("rejected") };
     call.expect(CallKind::Bidi);
     let mut messages = Vec::new();

@@ -4,18 +4,23 @@
 //! folder in `corpus`. `run.sh` fuzzes; `tests/tests/fuzz_corpus.rs` replays every corpus on stable.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod connection;
 mod envelope;
 mod frame;
 mod hpack;
 mod input;
+mod metadata;
 pub mod oracle;
 pub mod trace;
+mod triple;
 
 pub use connection::{client_bytes, server_bytes};
 pub use envelope::envelope;
 pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
+pub use metadata::metadata;
+pub use triple::{triple_error_json, triple_unary};
 
 /// The name of a binary and of its corpus, and the function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -27,5 +32,8 @@ pub const TARGETS: &[Target] = &[
     ("frame", frame),
     ("hpack_decode", hpack_decode),
     ("hpack_roundtrip", hpack_roundtrip),
+    ("metadata", metadata),
     ("server_bytes", server_bytes),
+    ("triple_error_json", triple_error_json),
+    ("triple_unary", triple_unary),
 ];

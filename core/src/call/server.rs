@@ -150,9 +150,11 @@ impl ServerCall {
         if !self.is_receiving() {
             return;
         }
-        match self.decoder.push(data) {
-            Ok(()) => self.check_cardinality(),
-            Err(status) => self.fault(status),
+        let pushed = self.decoder.push(data);
+        // The number comes first: how the octets are split must not decide what is wrong with them.
+        self.check_cardinality();
+        if let (Err(status), State::Receiving) = (pushed, &self.state) {
+            self.fault(status);
         }
     }
 

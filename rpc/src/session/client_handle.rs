@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trirpc_core::buf::Encoded;
-use trirpc_core::call::{CallOptions, Compression, MethodSpec, Status};
+use trirpc_core::call::{CallOptions, Compression, MethodSpec, Protocol, Status};
 use trirpc_core::{Client, ErrorCode, Instant, OpenError};
 
 use super::Shared;
@@ -67,6 +67,13 @@ impl ClientSession {
         // A server may answer a compressed request by the same compression without looking at what is offered.
         self.stack.compressions.accept(Arc::clone(&compression));
         self.stack.compressions.send(compression);
+        self
+    }
+
+    /// A handle whose calls are written by `protocol`, unless they choose one themselves. The default is gRPC.
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.stack.protocol = Some(protocol);
         self
     }
 

@@ -10,3 +10,4 @@ mod intercept;
 mod interleave;
 mod layers;
 mod support;
+mod triple;

@@ -171,11 +171,10 @@ fn detail(said: &str, is_head: bool, half: &mut Half) {
             }
         }
         Some("body") => half.body.extend(hex(words)),
-        Some("hex") => {
-            if let Some(message) = half.messages.last_mut() {
-                message.start = hex(words);
-            }
-        }
+        Some("hex") => match half.messages.last_mut() {
+            Some(message) => message.start = hex(words),
+            None => half.body.extend(hex(words)),
+        },
         _ => {}
     }
 }

@@ -106,10 +106,12 @@ impl ClientCall {
             }
             State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
             State::Body { .. } | State::Whole { .. } => {
-                if let Err(status) = self.decoder.push(data) {
-                    self.refuse_body(status);
-                } else if self.kind.is_single_response() && self.decoder.begun() > 1 {
+                let pushed = self.decoder.push(data);
+                // The number comes first: how the octets are split must not decide what is wrong with them.
+                if self.kind.is_single_response() && self.decoder.begun() > 1 {
                     self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
+                } else if let Err(status) = pushed {
+                    self.refuse_body(status);
                 }
             }
         }

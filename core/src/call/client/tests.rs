@@ -535,4 +535,16 @@ fn deadlines_are_told_to_whoever_keeps_the_timers() {
     assert_eq!((call.deadline(), call.kind()), (Some(at), CallKind::Bidi));
 }
 
+/// tri:94: found by fuzzing. The second message is one too many, whatever else is wrong with it and however it is split.
+#[test]
+fn a_second_message_that_is_too_large_is_one_too_many() {
+    let body = [&message(b"one")[..], b"\0\xff\xff\xff\xff"].concat();
+    for split in 0..body.len() {
+        let mut call = answered(CallKind::Unary, &[]);
+        call.handle_data(Bytes::copy_from_slice(&body[..split]));
+        call.handle_data(Bytes::copy_from_slice(&body[split..]));
+        assert_eq!(code(&call), Code::Unimplemented, "{split}");
+    }
+}
+
 mod whole;

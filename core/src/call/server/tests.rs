@@ -404,4 +404,16 @@ fn no_order_of_input_panics() {
     quickcheck::quickcheck(survives as fn(Vec<(u8, Vec<u8>)>) -> bool);
 }
 
+/// tri:45: as on the client, the number of messages comes first.
+#[test]
+fn a_second_message_that_is_too_large_is_one_too_many() {
+    let body = [&message(b"one")[..], b"\0\xff\xff\xff\xff"].concat();
+    for split in 0..body.len() {
+        let mut call = expecting(CallKind::Unary);
+        call.handle_data(Bytes::copy_from_slice(&body[..split]));
+        call.handle_data(Bytes::copy_from_slice(&body[split..]));
+        assert_eq!(failure(&call), Code::Unimplemented, "{split}");
+    }
+}
+
 mod whole;
