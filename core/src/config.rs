@@ -226,6 +226,9 @@ config! {
         /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed
         /// response (dubbo-java sends them raw). Default on.
         lenient_grpc_message / "lenient-grpc-message": bool = true;
+        /// Unary messages that need not wait are encoded straight into the output. Off, every message goes the
+        /// general way, which looks the same to the peer; to compare, and to find faults. Default on.
+        unary_fast_path / "unary-fast-path": bool = true;
     }
     code {
         /// Names of the compressions that this side can undo, the preferred first: a client offers them. Whoever

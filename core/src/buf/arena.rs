@@ -58,6 +58,11 @@ impl Arena {
         &mut self.run
     }
 
+    /// The run, for filling what was reserved at its end, or taking that back.
+    pub(crate) fn run(&mut self) -> &mut BytesMut {
+        &mut self.run
+    }
+
     /// Appends a copy of `bytes`.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len()).extend_from_slice(bytes);

@@ -115,7 +115,11 @@ impl ClientCall {
     /// the head is to be asked for behind [`envelope`](Self::envelope) and [`finish`](Self::finish). Asked for earlier
     /// it has neither, which peers understand too.
     pub fn request_head(&self, scheme: Bytes, authority: Bytes) -> RequestHead {
-        let mut headers = Headers::with_capacity(8 + self.request.len());
+        self.request_head_in(Headers::with_capacity(8 + self.request.len()), scheme, authority)
+    }
+
+    /// [`request_head`](Self::request_head) in a list that is empty and brings its memory.
+    pub(crate) fn request_head_in(&self, mut headers: Headers, scheme: Bytes, authority: Bytes) -> RequestHead {
         let (name, value) = self.spec.marker;
         headers.push(name.clone(), value);
         headers.push(HeaderName::CONTENT_TYPE, self.spec.content_type(self.codec));

@@ -40,6 +40,8 @@ pub struct CallOptions {
     pub replays: u32,
     /// Largest message accepted on this call, in bytes; `None` is the connection's `max_recv_message`.
     pub max_recv_message: Option<usize>,
+    /// Whether a unary request may be encoded straight into the output; `None` is the connection's switch.
+    pub unary_fast_path: Option<bool>,
 }
 
 /// What bounds the calls of a connection.

@@ -41,7 +41,7 @@ impl Endpoint {
 }
 
 pub(crate) struct ClientState {
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
 }
 
 impl Connection<Client> {
@@ -68,7 +68,7 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
         let machine = self.begin(method, options, codec, now)?;
-        self.insert(machine)
+        self.queue(machine)
     }
 
     /// Opens a call with its only request: head, message and end leave in one run of frames.
@@ -85,6 +85,10 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
         let machine = self.begin(method, options, codec.name(), now)?;
+        let len = codec.encoded_len(request);
+        if let Some(len) = len.filter(|&len| self.is_fast_request(method.kind(), options, len)) {
+            return self.open_in_place(machine, len, &mut |dst| codec.encode(request, dst), now);
+        }
         let bytes = encode(codec, request, self.config.max_send_message)?;
         self.insert_unary(machine, Encoded { bytes, compressed: false })
     }
@@ -126,7 +130,7 @@ impl Connection<Client> {
     fn insert_unary(&mut self, mut machine: ClientCall, request: Encoded) -> Result<CallId, OpenError> {
         let prefix = machine.envelope(request.bytes.len(), request.compressed).map_err(open_error)?;
         machine.finish().map_err(open_error)?;
-        let id = self.insert(machine)?;
+        let id = self.queue(machine)?;
         if let Some(call) = self.calls.get(id) {
             if prefix.is_none() && request.bytes.is_empty() {
                 self.http.finish_on_head(call.stream);
@@ -138,16 +142,21 @@ impl Connection<Client> {
         Ok(id)
     }
 
-    fn insert(&mut self, machine: ClientCall) -> Result<CallId, OpenError> {
+    fn queue(&mut self, machine: ClientCall) -> Result<CallId, OpenError> {
         let Endpoint { scheme, authority } = self.state.endpoint.clone();
         let head = machine.request_head(scheme, authority);
-        let deadline = machine.deadline();
         let stream = self.http.open(head, self.calls.next_id().index() as u32)?;
+        Ok(self.insert(machine, stream))
+    }
+
+    /// Keeps a call whose stream was opened under its next id.
+    pub(super) fn insert(&mut self, machine: ClientCall, stream: StreamKey) -> CallId {
+        let deadline = machine.deadline();
         let id = self.calls.insert(Call::new(machine, stream, deadline));
         if let Some(at) = deadline {
             self.deadlines.insert(at, id);
         }
-        Ok(id)
+        id
     }
 
     /// Ends a call on this side. The status tells whether the peer can have seen anything of it.
@@ -266,7 +275,7 @@ fn given_up(code: ErrorCode, config: &Config) -> Status {
 }
 
 /// The machine refuses a single request only for its size.
-fn open_error(error: SendError) -> OpenError {
+pub(super) fn open_error(error: SendError) -> OpenError {
     match error {
         SendError::TooLarge { size, limit } => OpenError::TooLarge { size, limit },
         SendError::Codec(error) => OpenError::Codec(error),

@@ -9,6 +9,7 @@ mod encode;
 mod events;
 mod role;
 mod server;
+mod unary;
 mod view;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::buf::{RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
+use crate::http::Headers;
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Call, Calls, Signal};
@@ -49,6 +51,10 @@ pub struct Connection<R: Role> {
     events: Events,
     state: R::State,
     phase: Phase,
+    /// Unary messages that need not wait are encoded straight into the output.
+    unary_fast_path: bool,
+    /// Memory of a field list that was written, for the next one.
+    spare_fields: Headers,
     /// The latest instant seen: a clock that goes backwards is held here.
     now: Instant,
 }
@@ -65,6 +71,8 @@ impl<R: Role> Connection<R> {
     fn with_state(config: Arc<Config>, state: R::State, now: Instant) -> Self {
         Self {
             http: Http2::new(R::SIDE, Arc::clone(&config), now),
+            unary_fast_path: config.unary_fast_path,
+            spare_fields: Headers::new(),
             config,
             calls: Calls::new(),
             deadlines: DeadlineQueue::new(),

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::Connection;
 use super::calls::Call;
-use super::encode::{EncodeError, encode};
+use super::encode::{EncodeError, Fill, encode};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
 use crate::buf::Encoded;
@@ -14,14 +14,14 @@ use crate::call::{
     Accept, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
 };
 use crate::config::Config;
-use crate::error::{ConnectionError, ErrorCode, SendError, StreamError};
+use crate::error::{CodecError, ConnectionError, ErrorCode, SendError, StreamError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http::{RequestHead, ResponseHead};
 use crate::http2::{Http2, StreamKey};
 use crate::time::Instant;
 
 /// Room left in the peer's header list for what every response head holds beside the metadata, in bytes.
-const HEAD_OVERHEAD: usize = 512;
+pub(super) const HEAD_OVERHEAD: usize = 512;
 
 pub(crate) struct ServerState {
     /// Calls that were not accepted yet, oldest first.
@@ -155,12 +155,19 @@ impl CallMut<'_, Server> {
         trailers: &Metadata,
         now: Instant,
     ) -> Result<(), SendError> {
+        let now = self.conn.advance(now);
+        if let Some(len) = codec.encoded_len(response).filter(|&len| self.conn.is_fast_response(self.id, head, len)) {
+            let fill: Fill<'_> = &mut |dst| codec.encode(response, dst);
+            let answered = self.conn.answer_in_place(self.id, len, fill, (head, trailers), now);
+            self.conn.remove(self.id);
+            return answered;
+        }
         match encode(codec, response, self.conn.config.max_send_message) {
             Ok(bytes) => self.respond_encoded(Encoded { bytes, compressed: false }, head, trailers, now),
             Err(error) => {
                 let status = match &error {
                     EncodeError::TooLarge { size, limit } => too_large(*size, *limit),
-                    EncodeError::Codec(error) => Status::internal(format!("encoding the response failed: {error}")),
+                    EncodeError::Codec(error) => encode_failure(error),
                 };
                 self.finish(&status, &Metadata::new(), now)?;
                 Err(error.into())
@@ -318,14 +325,20 @@ fn send_head(conn: &mut Connection<Server>, id: CallId, metadata: &Metadata) -> 
 }
 
 /// Queues the end of a response, or all of it.
-fn answer(
+pub(super) fn answer(
     http: &mut Http2,
     stream: StreamKey,
     machine: &mut ServerCall,
     status: &Status,
     trailers: &Metadata,
 ) -> Result<(), SendError> {
-    match machine.finish(status, trailers, http.send_header_limit())? {
+    let end = machine.finish(status, trailers, http.send_header_limit())?;
+    send_end(http, stream, end);
+    Ok(())
+}
+
+pub(super) fn send_end(http: &mut Http2, stream: StreamKey, end: End) {
+    match end {
         End::Whole { head, body } if body.is_empty() => http.send_head(stream, head, true),
         End::Whole { head, body } => {
             http.send_head(stream, head, false);
@@ -334,7 +347,11 @@ fn answer(
         }
         End::Trailers(headers) => http.finish(stream, Some(headers)),
     }
-    Ok(())
+}
+
+/// What the peer is told when the response cannot be encoded.
+pub(super) fn encode_failure(error: &CodecError) -> Status {
+    Status::internal(format!("encoding the response failed: {error}"))
 }
 
 fn too_large(size: usize, limit: usize) -> Status {

@@ -340,7 +340,10 @@ fn a_deadline_ends_the_call_on_both_sides() {
 #[test]
 fn a_call_cancelled_before_it_left_leaves_no_trace() {
     let mut pair = Pair::new();
-    let id = pair.open_unary(&CallOptions::default(), b"never");
+    // The fast path is as if it left at once.
+    let mut options = CallOptions::default();
+    options.unary_fast_path = Some(false);
+    let id = pair.open_unary(&options, b"never");
     let now = pair.now;
     pair.client_call(id).cancel(Code::Cancelled, now);
     let status = pair.client_call(id).release().unwrap();
@@ -387,7 +390,7 @@ fn an_early_response_stops_the_request() {
     pair.assert_quiet();
 }
 
-/// A codec that announces one length and writes another sends nothing.
+/// A codec that announces one length and writes another sends nothing, where messages are encoded by themselves.
 #[test]
 fn a_codec_that_lies_costs_only_its_own_call() {
     struct Liar;
@@ -412,6 +415,8 @@ fn a_codec_that_lies_costs_only_its_own_call() {
         }
     }
     let mut pair = Pair::new();
+    pair.client.set_unary_fast_path(false);
+    pair.server.set_unary_fast_path(false);
     for item in [0, 1] {
         let refused = pair.client.open_unary(&UNARY, &CallOptions::default(), &Liar, &item, pair.now);
         assert!(matches!(refused, Err(OpenError::Codec(_))), "{refused:?}");

@@ -60,6 +60,12 @@ impl Headers {
         Self { fields: Vec::with_capacity(fields) }
     }
 
+    /// No fields any more, and the memory that they were in.
+    pub(crate) fn emptied(mut self) -> Self {
+        self.fields.clear();
+        self
+    }
+
     /// Appends a field that is not sensitive.
     pub fn push(&mut self, name: HeaderName, value: impl Into<Bytes>) {
         self.push_field(Field::new(name, value));

@@ -104,6 +104,10 @@ pub(crate) struct Http2 {
 
     /// Client: the id of the next stream.
     pub(super) next_id: u32,
+    /// Client: what was written of streams below this id was handed to the transport.
+    pub(super) handed_id: u32,
+    /// The transport is gone, and with it what was in the arena.
+    pub(super) is_output_lost: bool,
     /// Client: streams that hold one of the peer's slots, on the wire or about to be.
     pub(super) active: usize,
     /// Client: those of them whose HEADERS is not committed.
@@ -152,6 +156,8 @@ impl Http2 {
             stalls: DeadlineQueue::new(),
             events: VecDeque::new(),
             next_id: 1,
+            handed_id: 1,
+            is_output_lost: false,
             active: 0,
             uncommitted: 0,
             capacity_wanted: false,
@@ -203,25 +209,33 @@ impl Http2 {
         if self.drain != Drain::No {
             return Err(OpenError::GoingAway);
         }
-        let (size, limit) = (head.list_size(), self.send_header_limit());
-        if size > limit {
-            return Err(OpenError::TooLarge { size, limit });
-        }
+        self.check_size(&head)?;
         if !self.can_open() {
             self.capacity_wanted = true;
             return Err(OpenError::NoCapacity);
         }
-        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
-        stream.call = call;
-        stream.is_head = head.method == Method::Head;
-        stream.head = Some(Head::Request(Box::new(head)));
-        let key = self.streams.insert(stream);
+        let key = self.new_request(&head, call);
         if let Some(stream) = self.streams.get_mut(key) {
+            stream.head = Some(Head::Request(Box::new(head)));
             self.sched.wait_for_slot(key, stream);
         }
         self.admit_pending();
         self.note_busy();
         Ok(key)
+    }
+
+    /// Does the peer take a head of this size?
+    pub(super) fn check_size(&self, head: &RequestHead) -> Result<(), OpenError> {
+        let (size, limit) = (head.list_size(), self.send_header_limit());
+        if size > limit { Err(OpenError::TooLarge { size, limit }) } else { Ok(()) }
+    }
+
+    /// Client: a stream that is not on the wire yet.
+    pub(super) fn new_request(&mut self, head: &RequestHead, call: u32) -> StreamKey {
+        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
+        stream.call = call;
+        stream.is_head = head.method == Method::Head;
+        self.streams.insert(stream)
     }
 
     /// Client: would [`open`](Self::open) find room?
@@ -357,9 +371,11 @@ impl Http2 {
         }
     }
 
-    /// Was anything of the stream committed to the output? If not, the peer cannot have seen it.
+    /// Client: was anything of the stream committed to the output, and the output not lost before it was handed out? If
+    /// not, the peer cannot have seen it.
     pub(crate) fn was_written(&self, key: StreamKey) -> bool {
-        self.streams.get(key).is_none_or(|stream| stream.id != 0)
+        let Some(stream) = self.streams.get(key) else { return true };
+        stream.id != 0 && (stream.id < self.handed_id || !self.is_output_lost)
     }
 
     /// What the engine has to say, input apart.
@@ -395,7 +411,7 @@ impl Http2 {
     // ---- streams ---------------------------------------------------------------------------------
 
     /// Does the peer allow another stream, and is the queue of unsent heads short enough?
-    fn has_slot(&self) -> bool {
+    pub(super) fn has_slot(&self) -> bool {
         self.active < self.peer.max_concurrent_streams() as usize && self.uncommitted < self.config.max_pending.max(1)
     }
 

@@ -78,7 +78,13 @@ impl Http2 {
     pub(crate) fn handle_transport_error(&mut self, error: TransportError, now: Instant) {
         self.tick(now);
         self.end(ConnectionError::Transport(error));
+        self.lose_output();
+    }
+
+    /// What is in the arena will not be handed out.
+    pub(super) fn lose_output(&mut self) {
         self.arena = Arena::new(0, 0);
+        self.is_output_lost = true;
     }
 
     /// Fires what is due.

@@ -15,6 +15,7 @@
 //! | `validate` | field lists to heads |
 //! | `abuse` | budgets |
 //! | `ping` | keepalive and the round trip of a drain |
+//! | `unary` | messages that need no turn |
 //! | `recv`, `block`, `send`, `end` | input, header blocks, output, and how a connection ends |
 //! | `connection` | what they all work on, and the commands on it |
 
@@ -33,6 +34,7 @@ mod send;
 mod settings;
 mod store;
 mod stream;
+mod unary;
 mod validate;
 
 #[cfg(test)]
@@ -40,6 +42,7 @@ mod tests;
 
 pub(crate) use connection::{Http2, Incoming};
 pub(crate) use store::StreamKey;
+pub(crate) use unary::Message;
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

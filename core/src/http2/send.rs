@@ -18,9 +18,6 @@ use crate::http2::store::StreamKey;
 use crate::http2::stream::{Closed, End, Head, StreamState};
 use crate::time::Instant;
 
-/// Largest DATA frame we send, whatever the peer allows: a turn must not take long.
-const MAX_DATA: usize = 16 * 1024;
-
 /// Unsent control frames may be this many times `max_control_queue` before the connection ends.
 const CONTROL_QUEUE_EXCESS: usize = 10;
 
@@ -50,6 +47,11 @@ impl Handed {
         self.in_groups + self.fresh
     }
 
+    /// Octets that were left with the transport at the last poll.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
     pub(super) fn suspect_stall(&mut self) {
         self.suspected = true;
     }
@@ -77,7 +79,7 @@ impl Handed {
 }
 
 /// A field block to be written.
-enum Block<'a> {
+pub(super) enum Block<'a> {
     Request(&'a RequestHead),
     Response(&'a ResponseHead),
     Trailers(&'a Headers),
@@ -120,13 +122,14 @@ impl Http2 {
     pub(crate) fn poll_transmit(&mut self, out: &mut Transmit, now: Instant) -> bool {
         self.tick(now);
         self.watch_writes(out);
-        let target = self.config.transmit_target.max(1);
+        let target = self.transmit_target();
         if self.terminal.is_none() {
             self.emit_control();
             while out.len() + self.arena.len() < target && self.turn() {}
         }
         let pushed = self.arena.len();
         self.arena.drain_into(out);
+        self.handed_id = self.next_id;
         self.handed.note_pushed(pushed, out.len());
         if out.is_empty() {
             self.timers.clear(Timeout::WriteStall);
@@ -144,6 +147,11 @@ impl Http2 {
         self.terminal.is_none() && (!self.updates.is_empty() || self.recv_window.is_due() || self.is_runnable())
     }
 
+    /// How much output is prepared ahead of the transport.
+    pub(super) fn transmit_target(&self) -> usize {
+        self.config.transmit_target.max(1)
+    }
+
     /// False while reading on would only make us owe more control frames than may be queued.
     pub(crate) fn wants_read(&self) -> bool {
         self.terminal.is_none() && self.handed.control_frames() <= self.config.max_control_queue
@@ -154,7 +162,7 @@ impl Http2 {
         self.handed.control_frames() > self.config.max_control_queue.saturating_mul(CONTROL_QUEUE_EXCESS)
     }
 
-    fn is_runnable(&self) -> bool {
+    pub(super) fn is_runnable(&self) -> bool {
         self.sched.is_runnable(self.send_window.available() > 0)
     }
 
@@ -166,7 +174,7 @@ impl Http2 {
         } else if core::mem::take(&mut self.handed.suspected) && self.terminal.is_none() {
             // A GOAWAY could not be written either.
             self.end(ConnectionError::Timeout(Timeout::WriteStall));
-            self.arena = crate::buf::Arena::new(0, 0);
+            self.lose_output();
         }
     }
 
@@ -243,6 +251,15 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let Some(head) = stream.head.take() else { return true };
         let end = matches!(stream.end, End::OnHead);
+        match head {
+            Head::Request(head) => self.write_head(key, end, &Block::Request(&head)),
+            Head::Response(head) => self.write_head(key, end, &Block::Response(&head)),
+        }
+    }
+
+    /// Writes a head; that of a request gets its id here. False if the stream is over by now.
+    pub(super) fn write_head(&mut self, key: StreamKey, end: bool, head: &Block<'_>) -> bool {
+        let Some(stream) = self.streams.get_mut(key) else { return false };
         if stream.state == StreamState::Idle {
             if self.next_id > MAX_WINDOW {
                 self.give_up(key, ErrorCode::REFUSED_STREAM);
@@ -256,10 +273,7 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         stream.state.sent_head();
         let id = stream.id;
-        match head {
-            Head::Request(head) => self.write_block(id, end, &Block::Request(&head)),
-            Head::Response(head) => self.write_block(id, end, &Block::Response(&head)),
-        }
+        self.write_block(id, end, head);
         if end {
             self.sent_end(key);
         }
@@ -273,18 +287,15 @@ impl Http2 {
     fn cut_data(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let allowed = stream.send_window.available().min(self.send_window.available());
-        let frame_limit = MAX_DATA.min(self.peer.max_frame_size as usize);
-        let n = stream.rope.len().min(allowed).min(frame_limit);
+        let n = stream.rope.len().min(allowed).min(self.peer.data_limit());
         if n == 0 {
             return;
         }
         let end = n == stream.rope.len() && matches!(stream.end, End::OnData);
         frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
         stream.rope.cut(n, &mut self.arena);
-        stream.send_window.take(n);
-        self.send_window.take(n);
-        stream.stalled_since = None;
-        self.abuse.useful_frame();
+        self.sent_data(key, n);
+        let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.was_full && stream.rope.len() <= self.config.send_buffer / 2 {
             stream.was_full = false;
             if !stream.released && !end {
@@ -294,6 +305,15 @@ impl Http2 {
         if end {
             self.sent_end(key);
         }
+    }
+
+    /// `n` octets of DATA were written: both windows pay.
+    pub(super) fn sent_data(&mut self, key: StreamKey, n: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.send_window.take(n);
+        stream.stalled_since = None;
+        self.send_window.take(n);
+        self.abuse.useful_frame();
     }
 
     /// Writes what ends our half, once the body is out: trailers, or an empty DATA frame, which no window
@@ -315,7 +335,7 @@ impl Http2 {
         self.sent_end(key);
     }
 
-    fn sent_end(&mut self, key: StreamKey) {
+    pub(super) fn sent_end(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.state.sent_end();
         let released = stream.released;
@@ -356,7 +376,7 @@ impl Http2 {
 
     /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
     /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
-    fn write_block(&mut self, id: u32, end_stream: bool, block: &Block<'_>) {
+    pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &Block<'_>) {
         let now = self.now;
         let mut bound = HEADER_LEN + Encoder::MAX_BEGIN_LEN;
         block.each(now, &mut |name, value, _| bound += Encoder::max_field_len(name.as_bytes().len(), value.len()));

@@ -26,6 +26,9 @@ const MIN_STREAM_WINDOW: u32 = 5;
 /// Streams a client assumes it may open before the server has said anything.
 const ASSUMED_CONCURRENT_STREAMS: u32 = 100;
 
+/// Largest DATA frame we send, whatever the peer allows: a turn must not take long.
+const MAX_DATA: usize = 16 * 1024;
+
 /// The values that bind what we send. They hold from the moment the acknowledgement is queued.
 #[derive(Debug)]
 pub(crate) struct PeerSettings {
@@ -82,6 +85,11 @@ impl PeerSettings {
             (None, true) => u32::MAX,
             (None, false) => ASSUMED_CONCURRENT_STREAMS,
         }
+    }
+
+    /// Largest DATA frame we send: what the peer allows, and no more than makes a short turn.
+    pub(crate) fn data_limit(&self) -> usize {
+        (self.max_frame_size as usize).min(MAX_DATA)
     }
 
     /// Applies a SETTINGS payload of `side`'s peer, in wire order, the last of duplicates winning.

@@ -309,6 +309,11 @@ impl Stream {
         !matches!(self.end, End::Open)
     }
 
+    /// Has a server's half not begun in any way?
+    pub(crate) fn is_response_due(&self) -> bool {
+        self.state.local() == Some(Phase::Head) && self.head.is_none() && self.rope.len() == 0 && !self.is_finished()
+    }
+
     /// Is there a frame to send, windows apart?
     pub(crate) fn has_output(&self) -> bool {
         if self.head.is_some() {

@@ -42,6 +42,15 @@ impl ServerCall {
     /// # Errors
     /// `Sealed` if it was sent already, or the call is finished; `Failed` after a reset.
     pub fn head(&mut self, metadata: &Metadata) -> Result<Option<ResponseHead>, SendError> {
+        self.head_in(&mut Headers::new(), metadata)
+    }
+
+    /// [`head`](Self::head) in a list that is empty and brings its memory; it is taken if there is a head.
+    pub(crate) fn head_in(
+        &mut self,
+        fields: &mut Headers,
+        metadata: &Metadata,
+    ) -> Result<Option<ResponseHead>, SendError> {
         self.send.check()?;
         if self.is_head_sent {
             return Err(SendError::Sealed);
@@ -51,7 +60,8 @@ impl ServerCall {
             self.kept.metadata = metadata.clone();
             return Ok(None);
         }
-        let mut head = self.bare_head(self.spec.http_statuses[0], self.content_type.clone());
+        let fields = core::mem::take(fields);
+        let mut head = self.bare_head(fields, self.spec.http_statuses[0], self.content_type.clone());
         self.announce_encoding(&mut head.headers);
         head.headers.extend(metadata.as_headers().iter().cloned());
         Ok(Some(head))
@@ -94,6 +104,18 @@ impl ServerCall {
     /// # Errors
     /// `Sealed` the second time; `Failed` after a reset.
     pub fn finish(&mut self, status: &Status, trailers: &Metadata, limit: usize) -> Result<End, SendError> {
+        self.finish_in(Headers::new(), status, trailers, limit)
+    }
+
+    /// [`finish`](Self::finish) in a list that is empty and brings its memory. A message that was announced and not
+    /// [kept](Self::keep) is still to be sent, behind a head that tells its length.
+    pub(crate) fn finish_in(
+        &mut self,
+        fields: Headers,
+        status: &Status,
+        trailers: &Metadata,
+        limit: usize,
+    ) -> Result<End, SendError> {
         self.send.check()?;
         self.send.seal()?;
         self.decoder.discard();
@@ -101,30 +123,31 @@ impl ServerCall {
         let lacks_message = self.kind.is_some_and(CallKind::is_single_response) && self.send.sent() == 0;
         let missing = (status.is_ok() && lacks_message).then(|| Status::internal("the handler sent no response"));
         let status = missing.as_ref().unwrap_or(status);
-        let end = self.end(status, &kept.metadata, kept.message, trailers);
+        let end = self.end(fields, status, &kept.metadata, kept.message, trailers);
         if end.list_size() <= limit {
             return Ok(end);
         }
         let text = alloc::format!("response trailers exceed the limit of {limit} bytes");
-        Ok(self.end(&Status::resource_exhausted(text), &Metadata::new(), Bytes::new(), &Metadata::new()))
+        let (status, none) = (Status::resource_exhausted(text), Metadata::new());
+        Ok(self.end(Headers::new(), &status, &none, Bytes::new(), &none))
     }
 
-    fn end(&self, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
+    fn end(&self, fields: Headers, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
         if let Some(head) = &self.refusal {
             return End::Whole { head: head.clone(), body: Bytes::new() };
         }
         match (self.spec.trailers, self.spec.error) {
             (Trailers::HeaderPrefix(prefix), ErrorForm::HttpJson { number }) => {
-                let (head, body) = self.whole(status, metadata, message, trailers, (prefix, number));
+                let (head, body) = self.whole(fields, status, metadata, message, trailers, (prefix, number));
                 End::Whole { head, body }
             }
             _ if self.is_head_sent => {
-                let mut headers = Headers::with_capacity(3 + trailers.len());
+                let mut headers = fields;
                 encode_trailers(status, trailers, &mut headers);
                 End::Trailers(headers)
             }
             _ => {
-                let mut head = self.bare_head(self.spec.http_statuses[0], self.content_type.clone());
+                let mut head = self.bare_head(fields, self.spec.http_statuses[0], self.content_type.clone());
                 encode_trailers(status, trailers, &mut head.headers);
                 End::Whole { head, body: Bytes::new() }
             }
@@ -134,6 +157,7 @@ impl ServerCall {
     /// A response whose head tells the outcome.
     fn whole(
         &self,
+        fields: Headers,
         status: &Status,
         metadata: &Metadata,
         message: Bytes,
@@ -142,10 +166,10 @@ impl ServerCall {
     ) -> (ResponseHead, Bytes) {
         let http = self.spec.http_statuses[status.code() as usize];
         let (mut head, body) = if status.is_ok() {
-            (self.bare_head(http, self.content_type.clone()), message)
+            (self.bare_head(fields, http, self.content_type.clone()), message)
         } else {
             let json = Bytes::from_static(error_json::CONTENT_TYPE.as_bytes());
-            (self.bare_head(http, json), error_json::encode(status, number))
+            (self.bare_head(fields, http, json), error_json::encode(status, number))
         };
         head.headers.extend(metadata.as_headers().iter().cloned());
         if status.is_ok() {
@@ -156,18 +180,18 @@ impl ServerCall {
             head.headers.extend(status.metadata().as_headers().iter().cloned());
         }
         prefixed::encode(trailers, prefix, &mut head.headers);
-        head.headers.push(HeaderName::CONTENT_LENGTH, decimal::text(body.len() as u64));
+        let len = self.send.body_len().filter(|_| status.is_ok()).unwrap_or(body.len());
+        head.headers.push(HeaderName::CONTENT_LENGTH, decimal::text(len as u64));
         (head, body)
     }
 
     /// Whether the response leaves as a whole, with its outcome in front.
-    fn keeps_response(&self) -> bool {
+    pub(crate) fn keeps_response(&self) -> bool {
         matches!(self.spec.trailers, Trailers::HeaderPrefix(_))
     }
 
     /// What every response of this call begins with.
-    fn bare_head(&self, status: u16, content_type: Bytes) -> ResponseHead {
-        let mut headers = Headers::with_capacity(4);
+    fn bare_head(&self, mut headers: Headers, status: u16, content_type: Bytes) -> ResponseHead {
         headers.push(HeaderName::CONTENT_TYPE, content_type);
         if !self.accept_compressions.is_empty() {
             headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());

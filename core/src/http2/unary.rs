@@ -1,0 +1,186 @@
+//! Messages that are whole when they are queued, and need not wait: their frames go straight into the arena.
+//!
+//! The general way of a message leads through the stream, where it is kept, and the scheduler, which gives the stream
+//! a turn at the next output. Nothing of that is needed when no other stream waits, the windows hold the whole
+//! message, and one DATA frame takes it. Then the turn is had at once, by the same writers of frames, so that the
+//! octets are those of the general way; and the message is encoded where it leaves from.
+//!
+//! ```text
+//! arena  … │ HEADERS │ DATA header │ prefix │ payload: lent by Region │ trailers (server)
+//!                    ▲ where a Region that is not committed cuts the output off
+//! ```
+
+use bytes::{BufMut, BytesMut};
+
+use crate::error::{ErrorCode, OpenError};
+use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http2::Side;
+use crate::http2::connection::{Drain, Http2, LAST_COMFORTABLE_ID};
+use crate::http2::frame::{self, HEADER_LEN};
+use crate::http2::send::Block;
+use crate::http2::store::StreamKey;
+use crate::http2::stream::End;
+use crate::time::Instant;
+
+/// A body of one message, before there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// What goes in front of the payload, in a dialect with envelopes.
+    pub(crate) prefix: Option<[u8; 5]>,
+    /// Octets of payload.
+    pub(crate) len: usize,
+}
+
+impl Message {
+    /// Octets of DATA.
+    fn octets(&self) -> usize {
+        self.prefix.map_or(0, |prefix| prefix.len()) + self.len
+    }
+}
+
+impl Http2 {
+    /// Client: can a request with a body of `octets` be written at once?
+    ///
+    /// Output that the transport did not take counts as the arena does: who cancels calls and opens others must not be
+    /// able to pile up output without end.
+    pub(crate) fn has_room_for_request(&self, octets: usize) -> bool {
+        self.drain == Drain::No
+            && self.next_id <= LAST_COMFORTABLE_ID
+            && self.sched.pending() == 0
+            && self.has_slot()
+            && self.has_room(octets, self.peer.initial_window as usize)
+    }
+
+    /// Server: can a response with a body of `octets` be written at once, the first thing on its stream?
+    pub(crate) fn has_room_for_response(&self, key: StreamKey, octets: usize) -> bool {
+        let Some(stream) = self.streams.get(key) else { return false };
+        stream.is_response_due() && self.has_room(octets, stream.send_window.available())
+    }
+
+    fn has_room(&self, octets: usize, window: usize) -> bool {
+        self.terminal.is_none()
+            && !self.is_runnable()
+            && self.handed.left() + self.arena.len() < self.transmit_target()
+            && octets <= window.min(self.send_window.available()).min(self.peer.data_limit())
+    }
+
+    /// Client: writes the head of a request and lends the region of its message. Only where
+    /// [`has_room_for_request`](Self::has_room_for_request).
+    ///
+    /// # Errors
+    /// `TooLarge`: the peer takes no such head. Nothing was written.
+    pub(crate) fn write_request(
+        &mut self,
+        head: &RequestHead,
+        call: u32,
+        message: Message,
+        now: Instant,
+    ) -> Result<Region<'_>, OpenError> {
+        self.tick(now);
+        self.check_size(head)?;
+        let key = self.new_request(head, call);
+        self.active += 1;
+        self.uncommitted += 1;
+        self.note_busy();
+        Ok(self.begin(key, &Block::Request(head), message, true))
+    }
+
+    /// Server: writes the head of a response and lends the region of its message, which is the end of the response if
+    /// `end`; otherwise trailers are. Only where [`has_room_for_response`](Self::has_room_for_response).
+    pub(crate) fn write_response(
+        &mut self,
+        key: StreamKey,
+        head: &ResponseHead,
+        message: Message,
+        end: bool,
+        now: Instant,
+    ) -> Region<'_> {
+        self.tick(now);
+        self.begin(key, &Block::Response(head), message, end)
+    }
+
+    fn begin(&mut self, key: StreamKey, head: &Block<'_>, message: Message, end: bool) -> Region<'_> {
+        self.emit_control();
+        let octets = message.octets();
+        self.write_head(key, end && octets == 0, head);
+        let id = self.streams.get(key).map_or(0, |stream| stream.id);
+        let run = self.arena.reserve(HEADER_LEN + octets);
+        let start = run.len();
+        if octets > 0 {
+            frame::data_header(run, id, octets as u32, end);
+            run.put_slice(message.prefix.as_ref().map_or(&[], |prefix| prefix));
+        }
+        Region { http: self, key, start, octets, end, is_settled: false }
+    }
+}
+
+/// The place of a message's payload in the output, behind its head and the header of its DATA frame.
+///
+/// Dropped without [`commit`](Self::commit), as when a codec fails or unwinds, it takes DATA back and resets the
+/// stream. The head stays, for the peer's HPACK table depends on it.
+pub(crate) struct Region<'a> {
+    http: &'a mut Http2,
+    key: StreamKey,
+    /// Where the DATA frame begins in the run.
+    start: usize,
+    /// Octets of the DATA frame; 0 if there is none.
+    octets: usize,
+    /// The message ends our half.
+    end: bool,
+    is_settled: bool,
+}
+
+impl Region<'_> {
+    /// Where the payload goes: exactly as many octets as were announced fit behind what is there.
+    pub(crate) fn payload(&mut self) -> &mut BytesMut {
+        self.http.arena.run()
+    }
+
+    /// The payload is there: the windows pay for it, and our half ends, by `trailers` if the message does not end it.
+    pub(crate) fn commit(mut self, trailers: Option<&Headers>) -> StreamKey {
+        let (key, octets) = (self.key, self.octets);
+        debug_assert_eq!(self.http.arena.run().len(), self.start + if octets > 0 { HEADER_LEN + octets } else { 0 });
+        self.is_settled = true;
+        let http = &mut *self.http;
+        let Some(stream) = http.streams.get_mut(key) else { return key };
+        let id = stream.id;
+        stream.end = End::OnData;
+        if octets > 0 {
+            http.sent_data(key, octets);
+        }
+        if let Some(trailers) = trailers {
+            http.write_block(id, true, &Block::Trailers(trailers));
+        }
+        // An empty body ended with the head.
+        if octets > 0 {
+            http.sent_end(key);
+        }
+        key
+    }
+
+    /// There will be no message, but an outcome behind the head: only while nothing says that the message is the end.
+    pub(crate) fn retract(mut self) {
+        debug_assert!(!self.end);
+        self.is_settled = true;
+        let start = self.start;
+        self.payload().truncate(start);
+    }
+}
+
+impl Drop for Region<'_> {
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let (key, start) = (self.key, self.start);
+        self.payload().truncate(start);
+        match self.http.side {
+            Side::Client => {
+                self.http.reset(key, ErrorCode::CANCEL);
+                self.http.release(key);
+            }
+            // The call still owns the stream.
+            Side::Server => self.http.reset(key, ErrorCode::INTERNAL_ERROR),
+        }
+    }
+}
