@@ -110,6 +110,9 @@ fn names_of_the_protocol_are_neither_taken_nor_shown() {
         "grpc-tags-bin",
         "connect-protocol-version",
         "triple-timeout-ms",
+        "tri-protocol-version",
+        "tri-service-timeout",
+        "trailer-key",
     ];
     for name in reserved {
         let mut metadata = Metadata::new();

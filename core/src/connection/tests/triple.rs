@@ -180,6 +180,22 @@ fn a_deadline_is_the_servers_too() {
     }
 }
 
+/// A time that ten digits of milliseconds do not hold is not told, and not cut short.
+#[test]
+fn a_deadline_that_the_dialect_cannot_tell_is_the_clients_alone() {
+    for options in dialects() {
+        let mut pair = Pair::new();
+        let options = CallOptions { timeout: Some(Duration::from_secs(10_000_000)), ..options };
+        let id = pair.open_unary(&options, b"slow");
+        let call = pair.accept(CallKind::Unary);
+        assert_eq!(pair.server_call(call).deadline(), None);
+        assert!(pair.client_call(id).deadline().is_some());
+        pair.server_call(call).release();
+        assert_eq!(pair.status(id).code(), Code::Cancelled);
+        pair.assert_quiet();
+    }
+}
+
 /// tri:139 and triple-protocol §0: Triple's streams are gRPC; a stream that is called as unary is refused by HTTP.
 #[test]
 fn streams_of_triple_are_grpc() {
