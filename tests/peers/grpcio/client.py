@@ -341,15 +341,24 @@ def calls_1000_at_100(peer):
     same([f"echo:{i}" for i in range(1000)], [call.result().text for call in calls])
 
 
+def ask(what):
+    """Asks whoever runs this for something, and waits for its line on standard input."""
+    print(what, flush=True)
+    if not sys.stdin.readline():
+        raise AssertionError(f"nobody answered `{what}` on standard input")
+
+
 @case
 def gzip_unary(peer):
     """A payload of zeros each way; the run measures that few bytes pass."""
+    ask("measure")
     sent = bytes(1 << 20)
     same(sent, peer.echo.Say(echo_pb2.SayRequest(payload=sent), timeout=OK_TIME, compression=grpc.Compression.Gzip).payload)
 
 
 @case
 def gzip_stream(peer):
+    ask("measure")
     requests = [echo_pb2.SayRequest(payload=bytes(size)) for size in (256 << 10, 0, 1, 256 << 10)]
     replies = peer.echo.Chat(iter(requests), timeout=OK_TIME, compression=grpc.Compression.Gzip)
     same([256 << 10, 0, 1, 256 << 10], [len(reply.payload) for reply in replies])
@@ -357,10 +366,9 @@ def gzip_stream(peer):
 
 @case
 def server_restart(peer):
-    """Asks whoever runs this to kill the server and start another, and waits for a line on standard input."""
+    """Whoever runs this kills the server and starts another."""
     same("echo:before", peer.say("before").text)
-    print("restart", flush=True)
-    same("restarted\n", sys.stdin.readline(), "answer to `restart`")
+    ask("restart")
     while True:
         try:
             same("echo:again", peer.say("again").text)

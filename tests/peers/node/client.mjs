@@ -128,6 +128,15 @@ const unknown = (path) => new Promise((yes, no) => {
 
 const gzip = new Echo(option("addr"), grpc.credentials.createInsecure(), { "grpc.default_compression_algorithm": 2 });
 
+/** Asks whoever runs this for something, and waits for a line on standard input. */
+const ask = async (what) => {
+  console.log(what);
+  const input = createInterface({ input: process.stdin });
+  const { done } = await input[Symbol.asyncIterator]().next();
+  input.close();
+  same(false, done, `nobody answered \`${what}\` on standard input`);
+};
+
 const cases = {
   async "unary"() {
     const reply = await say({ text: "hello", payload: Buffer.from([0, 1, 255]), sequenceId: -7 });
@@ -287,10 +296,12 @@ const cases = {
   },
   /** A payload of zeros each way; the run measures that few bytes pass. grpc-js compresses by channel, not by call. */
   async "gzip-unary"() {
+    await ask("measure");
     const sent = Buffer.alloc(1 << 20);
     same(true, sent.equals((await unary(gzip, "Say", { payload: sent })).reply.payload), "payload");
   },
   async "gzip-stream"() {
+    await ask("measure");
     const call = gzip.Chat(within());
     const stream = all(call);
     const sizes = [256 << 10, 0, 1, 256 << 10];
@@ -300,14 +311,10 @@ const cases = {
     same(undefined, error?.details);
     same(sizes, got.map((reply) => reply.payload.length));
   },
-  /** Asks whoever runs this to kill the server and start another, and waits for a line on standard input. */
+  /** Whoever runs this kills the server and starts another. */
   async "server-restart"() {
     await serves();
-    console.log("restart");
-    const input = createInterface({ input: process.stdin });
-    const { done } = await input[Symbol.asyncIterator]().next();
-    input.close();
-    same(false, done, "nobody answered `restart` on standard input");
+    await ask("restart");
     for (;;) {
       const error = await say({ text: "again" }).then(() => undefined, (error) => error);
       if (!error) break;

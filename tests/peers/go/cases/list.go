@@ -420,8 +420,20 @@ func calls1000At100(ctx context.Context, p *Peer) outcome {
 	return passed(<-failures)
 }
 
+// ask wants something of whoever runs this, and waits for a line on standard input.
+func (p *Peer) ask(what string) error {
+	fmt.Println(what)
+	if _, err := p.stdin.ReadString('\n'); errors.Is(err, io.EOF) {
+		return fmt.Errorf("nobody answered `%s` on standard input", what)
+	}
+	return nil
+}
+
 // A payload of zeros each way. The run measures that few bytes pass.
 func gzipUnary(ctx context.Context, p *Peer) outcome {
+	if err := p.ask("measure"); err != nil {
+		return passed(err)
+	}
 	sent := make([]byte, 1<<20)
 	m, err := p.Compressed().Say(ctx, &echopb.SayRequest{Payload: sent})
 	if err != nil {
@@ -431,6 +443,9 @@ func gzipUnary(ctx context.Context, p *Peer) outcome {
 }
 
 func gzipStream(ctx context.Context, p *Peer) outcome {
+	if err := p.ask("measure"); err != nil {
+		return passed(err)
+	}
 	s, err := p.Compressed().Chat(ctx)
 	if err != nil {
 		return passed(err)
@@ -443,15 +458,13 @@ func gzipStream(ctx context.Context, p *Peer) outcome {
 	return outcome{p.NoRequestGzip, ended(s)}
 }
 
-// serverRestart asks whoever runs this to kill the server and start another,
-// and waits for a line on standard input.
+// serverRestart sees whoever runs this kill the server and start another.
 func serverRestart(ctx context.Context, p *Peer) outcome {
 	if err := p.serves(ctx); err != nil {
 		return passed(err)
 	}
-	fmt.Println("restart")
-	if _, err := p.stdin.ReadString('\n'); errors.Is(err, io.EOF) {
-		return passed(errors.New("nobody answered `restart` on standard input"))
+	if err := p.ask("restart"); err != nil {
+		return passed(err)
 	}
 	for {
 		_, err := p.Say(ctx, &echopb.SayRequest{Text: "again"})

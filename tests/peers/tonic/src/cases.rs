@@ -415,8 +415,16 @@ fn gzip(peer: &Peer) -> EchoClient<Channel> {
     peer.echo.clone().send_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Gzip)
 }
 
+/// Asks whoever runs this for something, and waits for a line on standard input.
+async fn ask(what: &str) -> Result<(), String> {
+    println!("{what}");
+    let answer = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await;
+    same(true, matches!(answer, Ok(Some(Ok(_)))), &format!("an answer to `{what}` on standard input"))
+}
+
 /// A payload of zeros each way; the run measures that few bytes pass.
 async fn gzip_unary(peer: Peer) -> Outcome {
+    ask("measure").await?;
     let request = SayRequest { payload: vec![0; 1 << 20], ..SayRequest::default() };
     let reply = gzip(&peer).say(timed(request)).await.map_err(told)?.into_inner();
     same(true, reply.payload == vec![0; 1 << 20], "payload")?;
@@ -424,6 +432,7 @@ async fn gzip_unary(peer: Peer) -> Outcome {
 }
 
 async fn gzip_stream(peer: Peer) -> Outcome {
+    ask("measure").await?;
     let sizes = [256 << 10, 0, 1, 256 << 10];
     let requests = sizes.map(|size| SayRequest { payload: vec![0; size], ..SayRequest::default() });
     let replies = gzip(&peer).chat(timed(tokio_stream::iter(requests))).await.map_err(told)?.into_inner();
@@ -433,12 +442,10 @@ async fn gzip_stream(peer: Peer) -> Outcome {
     Ok(None)
 }
 
-/// Asks whoever runs this to kill the server and start another, and waits for a line on standard input.
+/// Whoever runs this kills the server and starts another.
 async fn server_restart(mut peer: Peer) -> Outcome {
     peer.serves().await?;
-    println!("restart");
-    let answer = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await;
-    same(true, matches!(answer, Ok(Some(Ok(_)))), "an answer to `restart` on standard input")?;
+    ask("restart").await?;
     while let Err(status) = peer.say(text("again")).await {
         // tonic maps a connection that breaks during a call to UNKNOWN.
         same(true, matches!(status.code(), Code::Unavailable | Code::Unknown), &told(status))?;
