@@ -55,7 +55,7 @@ install() (
 )
 
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(grpcio tonic go node)
+[ ${#wanted[@]} -gt 0 ] || wanted=(grpcio tonic go node java)
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 status=0

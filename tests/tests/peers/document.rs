@@ -51,5 +51,6 @@ pub(crate) fn versions() -> Vec<String> {
         format!("connect-go {}", go("connectrpc.com/connect")),
         format!("dubbo-go {}", go("dubbo.apache.org/dubbo-go/v3")),
         format!("grpc-js {}", between(pins("node/package.json"), "\"@grpc/grpc-js\": \"", '"')),
+        format!("dubbo-java {}", between(pins("java/pom.xml"), "<dubbo.version>", '<')),
     ]
 }

@@ -100,6 +100,20 @@ pub(crate) const PEERS: &[Peer] = &[
         connections: (2, "grpc-js compresses by channel, so the gzip cases have a connection of their own"),
     },
     Peer {
+        name: "dubbo-java",
+        library: "dubbo-java",
+        protocol: Protocol::Grpc,
+        part: "java",
+        server: Program::Java("trirpc.test.peer.Server"),
+        client: Program::Java("trirpc.test.peer.Client"),
+        cancels: (
+            (1, "dubbo-java's clients tell a server of a deadline, but not that a unary call was given up"),
+            (0, "dubbo-java's servers do not tell a unary handler that its call has ended"),
+        ),
+        compresses: (true, false),
+        connections: (2, "dubbo-java compresses by its environment, so the gzip cases have a process of their own"),
+    },
+    Peer {
         name: "connect-go, Connect",
         library: "connect-go",
         protocol: Protocol::Connect,

@@ -26,6 +26,8 @@ pub(crate) enum Program {
     Python(&'static str),
     /// A script of the installation, run by Node.
     Node(&'static str),
+    /// A class of the installation.
+    Java(&'static str),
 }
 
 /// Where the installed peers are.
@@ -53,6 +55,12 @@ impl Installed {
             Program::Native(path, arguments) => {
                 let mut command = Command::new(folder.join(path));
                 command.args(*arguments);
+                command
+            }
+            Program::Java(class) => {
+                let mut command = Command::new("java");
+                let (classes, libraries) = (folder.join("target/classes"), folder.join("target/lib/*"));
+                command.arg("-cp").arg(format!("{}:{}", classes.display(), libraries.display())).arg(class);
                 command
             }
             Program::Node(script) => {
