@@ -175,10 +175,8 @@ impl Drop for Region<'_> {
         let (key, start) = (self.key, self.start);
         self.payload().truncate(start);
         match self.http.side {
-            Side::Client => {
-                self.http.reset(key, ErrorCode::CANCEL);
-                self.http.release(key);
-            }
+            // Nobody knows of it yet; what is let go before its end is reset.
+            Side::Client => self.http.release(key),
             // The call still owns the stream.
             Side::Server => self.http.reset(key, ErrorCode::INTERNAL_ERROR),
         }

@@ -6,14 +6,17 @@
 mod run;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quickcheck::QuickCheck;
-use run::{COLLECT, Fault, Faulty, Op, ROWS, Run, SAY, Switch, carry, some_metadata};
-use trirpc_core::buf::Transmit;
+use run::{COLLECT, Fault, Faulty, Op, ROWS, Run, SAY, Switch, carry, connect, some_metadata};
+use trirpc_core::buf::{RecvBuf, Transmit};
 use trirpc_core::call::{CallKind, CallOptions, Code, Codec, Metadata, MethodSpec, Protocol, Recv, Status};
-use trirpc_core::{Config, ErrorCode, Event, OpenError, SendError, TransportError};
+use trirpc_core::{Config, ErrorCode, Event, Instant, OpenError, SendError, TransportError};
 use trirpc_proto::{Prost, Raw};
 use trirpc_tests::alloc::{Counting, measure};
 use trirpc_tests::trace::{Entry, Frame, Side};
@@ -182,7 +185,7 @@ fn a_call_may_end_before_its_request_leaves() {
     }
 }
 
-/// arch:U4, bg:S6, bg:S14, bg:R5: an error instead of a response frees the call on both sides, whatever the dialect.
+/// arch:U4, bg:S6, bg:S14, bg:S17, bg:R5: an error instead of a response frees the call on both sides, whatever the dialect.
 #[test]
 fn an_error_in_place_of_a_response_frees_everything() {
     for (protocol, triple_headers) in ROWS.into_iter().take(4) {
@@ -326,6 +329,116 @@ fn streams_take_the_general_way() {
     }
 }
 
+/// bg:R3: a health check is a unary call as any other: its octets and its outcome do not depend on the switch, nor do
+/// those of the calls beside it.
+#[test]
+fn health_checks_do_not_depend_on_the_switch() {
+    static CHECK: MethodSpec = MethodSpec::new("/grpc.health.v1.Health/Check", CallKind::Unary, true);
+    let runs = [Switch::Off, Switch::On].map(|switch| {
+        let mut run = Run::new(switch);
+        for _ in 0..3 {
+            run.echo_by(&CHECK, &CallOptions::default(), &Prost, &Bytes::from_static(b"service"));
+            run.echo(&CallOptions::default(), &Prost, &Bytes::from_static(b"call"));
+        }
+        run.assert_quiet();
+        (run.wire, run.outcomes)
+    });
+    assert!(runs[0] == runs[1]);
+    assert!(runs[0].1.len() == 6 && runs[0].1.iter().all(|(_, status)| status.is_ok()));
+}
+
+/// bg:S7: threads open calls and give some up while another moves bytes and answers; each takes the connections for one
+/// step, as the layers above do. Every call ends once: with an answer, or cancelled.
+#[test]
+fn calls_of_several_threads_do_not_disturb_each_other() {
+    const THREADS: usize = 4;
+    const CALLS: usize = 100;
+    let mut server = Config::default();
+    // A call that was given up counts until the server's side has let it go: none shall be refused for that.
+    server.max_concurrent_streams = (THREADS * CALLS) as u32;
+    let connections = connect(Config::default(), server, Instant::ZERO);
+    let shared = Mutex::new((connections, 0, 0));
+    let busy = AtomicUsize::new(THREADS);
+    let (now, message, none) = (Instant::ZERO, Bytes::from_static(b"message"), Metadata::new());
+    let open_and_cancel = || {
+        for i in 0..CALLS {
+            let id = loop {
+                let client = &mut shared.lock().expect("no panic").0.0;
+                if let Ok(id) = client.open_unary(&SAY, &CallOptions::default(), &Raw::PROTO, &message, now) {
+                    break id;
+                }
+                thread::yield_now();
+            };
+            if i % 5 == 0 {
+                let client = &mut shared.lock().expect("no panic").0.0;
+                if let Some(mut call) = client.call(id) {
+                    call.cancel(Code::Cancelled, now);
+                }
+            }
+        }
+        busy.fetch_sub(1, Ordering::SeqCst);
+    };
+    let move_and_answer = || {
+        let (mut up, mut down) = Default::default();
+        let (mut at_server, mut at_client) = (RecvBuf::new(16 * 1024), RecvBuf::new(16 * 1024));
+        loop {
+            let is_last = busy.load(Ordering::SeqCst) == 0;
+            let mut guard = shared.lock().expect("no panic");
+            let ((client, server), answered, cancelled) = &mut *guard;
+            client.poll_transmit(&mut up, now);
+            let mut moved = carry(&mut up, &mut at_server, &mut Vec::new());
+            server.handle_input(&mut at_server, now);
+            while let Some(event) = server.poll_event() {
+                match event {
+                    Event::Incoming => {
+                        while let Some(id) = server.accept() {
+                            server.call(id).expect("accepted").expect(CallKind::Unary, now);
+                        }
+                    }
+                    Event::Readable(id) => {
+                        let call = server.call(id).expect("not answered");
+                        let _ = call.respond(&Raw::PROTO, &message, &none, &none, now);
+                    }
+                    Event::Finished(id) => {
+                        if let Some(call) = server.call(id) {
+                            call.release();
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            server.poll_transmit(&mut down, now);
+            moved += carry(&mut down, &mut at_client, &mut Vec::new());
+            client.handle_input(&mut at_client, now);
+            while let Some(event) = client.poll_event() {
+                let Event::Finished(id) = event else { continue };
+                let mut call = client.call(id).expect("not released");
+                let has_message = matches!(call.recv(), Recv::Message(received) if received.len() == message.len());
+                match call.release().expect("an outcome").code() {
+                    Code::Ok if has_message => *answered += 1,
+                    Code::Cancelled if !has_message => *cancelled += 1,
+                    code => panic!("{code:?}"),
+                }
+            }
+            if is_last && moved == 0 {
+                return;
+            }
+            drop(guard);
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(open_and_cancel);
+        }
+        scope.spawn(move_and_answer);
+    });
+    let ((client, server), answered, cancelled) = shared.into_inner().expect("no panic");
+    assert_eq!((client.open_calls(), server.open_calls()), (0, 0));
+    assert_eq!(answered + cancelled, THREADS * CALLS);
+    assert!(cancelled <= THREADS * CALLS / 5, "{cancelled}");
+}
+
 /// bg:R1: the switch survives the text form and a copy; what is no switch is an error.
 #[test]
 fn the_switch_is_part_of_the_configuration() {
@@ -358,7 +471,7 @@ fn costs(switch: Switch, row: usize, codec: &'static dyn Codec<Bytes>) -> [u64; 
             client.open_unary(&SAY, &options, codec, &message, now).expect("a call");
             client.poll_transmit(&mut to_server.0, now);
         });
-        carry(to_server, &mut wire[0]);
+        carry(&mut to_server.0, &mut to_server.1, &mut wire[0]);
         let (asked, received) = measure(|| {
             server.handle_input(&mut to_server.1, now);
             while server.poll_event().is_some() {}
@@ -374,7 +487,7 @@ fn costs(switch: Switch, row: usize, codec: &'static dyn Codec<Bytes>) -> [u64; 
             call.respond(codec, &message, &none, &none, now).expect("a response");
             server.poll_transmit(&mut to_client.0, now);
         });
-        carry(to_client, &mut wire[1]);
+        carry(&mut to_client.0, &mut to_client.1, &mut wire[1]);
         let ((), ended) = measure(|| {
             client.handle_input(&mut to_client.1, now);
             while let Some(event) = client.poll_event() {

@@ -104,6 +104,8 @@ pub(crate) enum Op {
     Upload(usize),
     /// Milliseconds go by.
     Pass(u16),
+    /// The next call that ends is followed by another, before output is polled.
+    FollowUp,
 }
 
 /// Sizes at which something changes: nothing, copied or chained, one frame or two, one window or two.
@@ -115,12 +117,13 @@ impl Arbitrary for Op {
     fn arbitrary(g: &mut Gen) -> Self {
         let timeout = (u8::arbitrary(g) % 4 == 0).then(|| 1 + u16::arbitrary(g) % 2000);
         let (row, codec) = (usize::arbitrary(g) % ROWS.len(), usize::arbitrary(g) % CODECS.len());
-        match u8::arbitrary(g) % 16 {
+        match u8::arbitrary(g) % 17 {
             0..=6 => Self::Call { row, codec, size: size(g), metadata: bool::arbitrary(g), timeout },
             7..=11 => Self::Answer { size: size(g), metadata: bool::arbitrary(g) },
             12 => Self::Refuse,
             13 => Self::Cancel(usize::arbitrary(g)),
             14 => Self::Upload(size(g)),
+            15 => Self::FollowUp,
             _ => Self::Pass(u16::arbitrary(g) % 500),
         }
     }
@@ -152,21 +155,25 @@ pub(crate) struct Run {
     pub(crate) refused: Vec<OpenError>,
     switch: Switch,
     calls: usize,
+    follow_ups: usize,
 }
 
 impl Run {
     pub(crate) fn new(switch: Switch) -> Self {
-        Self::with(switch, Config::default(), Config::default())
+        let mut config = Config::default();
+        // Small, so that it has to be updated often.
+        config.initial_connection_window = 65_535;
+        Self::with(switch, config.clone(), config)
     }
 
     pub(crate) fn with(switch: Switch, mut client: Config, mut server: Config) -> Self {
         let now = Instant::ZERO;
         client.unary_fast_path = switch == Switch::On;
         server.unary_fast_path = switch == Switch::On;
-        let http2 = HttpVersion::Http2;
+        let (client, server) = connect(client, server, now);
         Self {
-            client: Connection::<Client>::new(Arc::new(client), Endpoint::http("test"), http2, now),
-            server: Connection::<Server>::new(Arc::new(server), Some(http2), now),
+            client,
+            server,
             to_server: (Transmit::new(), RecvBuf::new(16 * 1024)),
             to_client: (Transmit::new(), RecvBuf::new(16 * 1024)),
             wire: [Vec::new(), Vec::new()],
@@ -178,6 +185,7 @@ impl Run {
             refused: Vec::new(),
             switch,
             calls: 0,
+            follow_ups: 0,
         }
     }
 
@@ -227,6 +235,7 @@ impl Run {
                     let _ = self.client.call(id).expect("open").send(&Raw::PROTO, &message, self.now);
                 }
             }
+            Op::FollowUp => self.follow_ups += 1,
             Op::Pass(ms) => {
                 self.now = self.now + Duration::from_millis(ms.into());
                 self.client.handle_timeout(self.now);
@@ -240,11 +249,11 @@ impl Run {
         loop {
             let now = self.now;
             self.client.poll_transmit(&mut self.to_server.0, now);
-            let up = carry(&mut self.to_server, &mut self.wire[0]);
+            let up = carry(&mut self.to_server.0, &mut self.to_server.1, &mut self.wire[0]);
             self.trace.observe(Side::Client, &self.wire[0][self.wire[0].len() - up..]);
             self.server.handle_input(&mut self.to_server.1, now);
             self.server.poll_transmit(&mut self.to_client.0, now);
-            let down = carry(&mut self.to_client, &mut self.wire[1]);
+            let down = carry(&mut self.to_client.0, &mut self.to_client.1, &mut self.wire[1]);
             self.trace.observe(Side::Server, &self.wire[1][self.wire[1].len() - down..]);
             self.client.handle_input(&mut self.to_client.1, now);
             let events = self.events();
@@ -263,13 +272,14 @@ impl Run {
                 Event::Incoming => {
                     while let Some(id) = self.server.accept() {
                         let mut call = self.server.call(id).expect("accepted");
-                        let kind = if call.path() == SAY.path() { CallKind::Unary } else { CallKind::ClientStreaming };
+                        let kind =
+                            if call.path() == COLLECT.path() { CallKind::ClientStreaming } else { CallKind::Unary };
                         call.expect(kind, self.now);
                     }
                 }
                 Event::Readable(id) => {
                     let Some(mut call) = self.server.call(id) else { continue };
-                    if let (true, Recv::Message(_)) = (call.path() == SAY.path(), call.recv()) {
+                    if let (true, Recv::Message(_)) = (call.path() != COLLECT.path(), call.recv()) {
                         let codec = if call.codec_name() == "json" { "json" } else { "proto" };
                         self.asked.push_back((id, codec));
                     }
@@ -292,6 +302,10 @@ impl Run {
             };
             self.open.retain(|open| *open != id);
             self.outcomes.push((message, call.release().expect("an outcome")));
+            if self.follow_ups > 0 {
+                self.follow_ups -= 1;
+                self.op(&Op::Call { row: 0, codec: 0, size: 128, metadata: false, timeout: None });
+            }
         }
         moved
     }
@@ -323,7 +337,18 @@ impl Run {
 
     /// One call with its answer.
     pub(crate) fn echo(&mut self, options: &CallOptions, codec: &dyn Codec<Bytes>, message: &Bytes) {
-        let id = self.client.open_unary(&SAY, options, codec, message, self.now).expect("a call");
+        self.echo_by(&SAY, options, codec, message);
+    }
+
+    /// As [`echo`](Self::echo), by another method.
+    pub(crate) fn echo_by(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &dyn Codec<Bytes>,
+        message: &Bytes,
+    ) {
+        let id = self.client.open_unary(method, options, codec, message, self.now).expect("a call");
         self.open.push(id);
         self.drive();
         let (asked, _) = self.asked.pop_front().expect("a request");
@@ -340,7 +365,15 @@ impl Run {
     }
 }
 
-pub(crate) fn carry((out, input): &mut (Transmit, RecvBuf), wire: &mut Vec<u8>) -> usize {
+/// Two connections that have not exchanged anything yet.
+pub(crate) fn connect(client: Config, server: Config, now: Instant) -> (Connection<Client>, Connection<Server>) {
+    let http2 = HttpVersion::Http2;
+    let client = Connection::<Client>::new(Arc::new(client), Endpoint::http("test"), http2, now);
+    (client, Connection::<Server>::new(Arc::new(server), Some(http2), now))
+}
+
+/// Writes all of `out`; returns how much that was.
+pub(crate) fn carry(out: &mut Transmit, input: &mut RecvBuf, wire: &mut Vec<u8>) -> usize {
     let len = out.len();
     for chunk in out.chunks() {
         input.extend(chunk);

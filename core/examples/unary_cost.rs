@@ -1,0 +1,96 @@
+//! Unary calls of 128 bytes between two connections in one process: what a call costs in the core alone.
+//!
+//! ```text
+//! cargo build --release -p trirpc-core --example unary_cost
+//! valgrind --tool=callgrind target/release/examples/unary_cost on 2000
+//! ```
+//!
+//! Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes};
+use trirpc_core::buf::{MessageBuf, RecvBuf, Transmit};
+use trirpc_core::call::{CallKind, CallOptions, Codec, EncodeBuf, Metadata, MethodSpec, Recv};
+use trirpc_core::{Client, CodecError, Config, Connection, Endpoint, Event, HttpVersion, Instant, Server};
+
+static SAY: MethodSpec = MethodSpec::new("/t.Echo/Say", CallKind::Unary, false);
+
+struct Octets;
+
+impl Codec<Bytes> for Octets {
+    fn name(&self) -> &'static str {
+        "proto"
+    }
+
+    fn encoded_len(&self, item: &Bytes) -> Option<usize> {
+        Some(item.len())
+    }
+
+    fn encode(&self, item: &Bytes, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
+        dst.buf().put_slice(item);
+        Ok(())
+    }
+
+    fn decode(&self, src: &mut MessageBuf) -> Result<Bytes, CodecError> {
+        Ok(src.copy_to_bytes(src.remaining()))
+    }
+}
+
+fn carry(out: &mut Transmit, input: &mut RecvBuf) {
+    let len = out.len();
+    for chunk in out.chunks() {
+        input.extend(chunk);
+    }
+    out.advance(len);
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut config = Config::default();
+    config.set("unary-fast-path", &arguments.next().unwrap_or_else(|| "on".into())).expect("`on` or `off`");
+    let calls: usize = arguments.next().map_or(1000, |calls| calls.parse().expect("a number of calls"));
+
+    let (config, now) = (Arc::new(config), Instant::ZERO);
+    let http2 = HttpVersion::Http2;
+    let mut client = Connection::<Client>::new(Arc::clone(&config), Endpoint::http("localhost"), http2, now);
+    let mut server = Connection::<Server>::new(config, Some(http2), now);
+    let (mut up, mut down) = (Transmit::new(), Transmit::new());
+    let (mut at_server, mut at_client) = (RecvBuf::new(16 * 1024), RecvBuf::new(16 * 1024));
+    let (options, none, message) = (CallOptions::default(), Metadata::new(), Bytes::from(vec![7; 128]));
+    let mut done = 0;
+    for _ in 0..calls {
+        client.open_unary(&SAY, &options, &Octets, &message, now).expect("a call");
+        client.poll_transmit(&mut up, now);
+        carry(&mut up, &mut at_server);
+        server.handle_input(&mut at_server, now);
+        while let Some(event) = server.poll_event() {
+            match event {
+                Event::Incoming => {
+                    while let Some(id) = server.accept() {
+                        server.call(id).expect("accepted").expect(CallKind::Unary, now);
+                    }
+                }
+                Event::Readable(id) => {
+                    let mut call = server.call(id).expect("not answered yet");
+                    let Recv::Message(mut request) = call.recv() else { panic!("no message") };
+                    let request = Octets.decode(&mut request).expect("octets");
+                    call.respond(&Octets, &request, &none, &none, now).expect("a response");
+                }
+                _ => {}
+            }
+        }
+        server.poll_transmit(&mut down, now);
+        carry(&mut down, &mut at_client);
+        client.handle_input(&mut at_client, now);
+        while let Some(event) = client.poll_event() {
+            if let Event::Finished(id) = event {
+                let mut call = client.call(id).expect("not released yet");
+                assert!(matches!(call.recv(), Recv::Message(response) if response.len() == message.len()));
+                assert!(call.release().expect("an outcome").is_ok());
+                done += 1;
+            }
+        }
+    }
+    assert_eq!(done, calls);
+}
