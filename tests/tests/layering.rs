@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("trirpc", &["trirpc-core", "trirpc-rpc", "trirpc-proto", "trirpc-smol"]),
     ("trirpc-cli", &["trirpc"]),
     ("trirpc-examples", &["trirpc"]),
+    ("trirpc-bench", &["trirpc"]),
     (
         "trirpc-tests",
         &[

@@ -1,0 +1,184 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use trirpc::Protocol;
+use trirpc_bench::echo::{Feed, Mode, Operation};
+use trirpc_bench::gates::{CELLS, Cell, Gates};
+use trirpc_bench::load::{Length, Load};
+
+/// What the user asked for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Serve { addr: String },
+    Load(Box<Load>),
+    Gates(Gates),
+    Cell(Cell),
+}
+
+/// Reads the command line; ends the process with a text for the user where it is wrong.
+pub(crate) fn parse() -> Command {
+    let matches = clap().get_matches();
+    match matches.subcommand() {
+        Some(("serve", given)) => Command::Serve { addr: one(given, "addr") },
+        Some(("load", given)) => Command::Load(Box::new(load(given))),
+        Some(("gates", given)) => Command::Gates(gates(given)),
+        Some(("cell", given)) => Command::Cell(one(given, "name")),
+        _ => unreachable!("clap demands one of its subcommands"),
+    }
+}
+
+fn clap() -> Clap {
+    let addr = || Arg::new("addr").long("addr").value_name("ADDR").default_value("127.0.0.1:50051");
+    Clap::new("trirpc-bench")
+        .about("Benchmark and cost gates of trirpc")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(Clap::new("serve").about("Serve bench.Echo by one thread").arg(addr().help("Where to listen")))
+        .subcommand(load_command(addr().help("The server")))
+        .subcommand(gates_command())
+        .subcommand(
+            Clap::new("cell")
+                .about("Run one cell of the gates, as they do under callgrind")
+                .arg(Arg::new("name").required(true).value_parser(cell_parser())),
+        )
+}
+
+fn load_command(addr: Arg) -> Clap {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").default_value(default).value_parser(value_parser!(u32)).help(help)
+    };
+    let positive = |arg: Arg| arg.value_parser(value_parser!(u32).range(1..));
+    let seconds = |name: &'static str, default: &'static str, help: &'static str| {
+        let parser = |text: &str| {
+            let seconds = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
+            Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+        };
+        Arg::new(name).long(name).value_name("SECONDS").default_value(default).value_parser(parser).help(help)
+    };
+    let names = |name: &'static str, names: &[&'static str], help: &'static str| {
+        let parser = PossibleValuesParser::new(names.iter().copied());
+        Arg::new(name).long(name).default_value(names[0]).value_parser(parser).help(help)
+    };
+    Clap::new("load")
+        .about("Call any server of bench.Echo by one thread and print what it costs as one line of JSON")
+        .arg(addr)
+        .arg(number("server-pid", "0", "Process of the server, to report its CPU time and allocations; 0 for none"))
+        .arg(positive(number("conns", "1", "Connections")))
+        .arg(positive(number("conc", "1", "Calls in flight, over all connections")))
+        .arg(number("payload", "128", "Bytes of a message's payload"))
+        .arg(names("mode", Mode::NAMES, "What an operation is"))
+        .arg(names("protocol", &["grpc", "triple", "connect"], "Wire protocol of unary calls"))
+        .arg(names("feed", Feed::NAMES, "Messages of a stream: at hand at once, or through a channel"))
+        .arg(number("msgs", "128", "Messages a stream and direction"))
+        .arg(number("calls", "0", "Measure so many operations, from the first one; 0 to go by time"))
+        .arg(seconds("warm", "0.5", "Time before the measurement"))
+        .arg(seconds("secs", "2", "Time of the measurement"))
+}
+
+fn gates_command() -> Clap {
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    Clap::new("gates")
+        .about("Count instructions, writes and allocations of a call, and compare them with what was recorded")
+        .arg(
+            Arg::new("baseline")
+                .long("baseline")
+                .value_name("FILE")
+                .default_value("bench/gates/baseline.json")
+                .value_parser(value_parser!(PathBuf))
+                .help("The recorded costs"),
+        )
+        .arg(flag("refresh", "Record anew"))
+        .arg(flag("require-valgrind", "Fail where there is no valgrind"))
+        .arg(Arg::new("only").long("only").value_name("TEXT").help("Only cells whose name holds this"))
+        .arg(
+            Arg::new("profile")
+                .long("profile")
+                .value_name("N")
+                .value_parser(value_parser!(u16))
+                .help("Print where the instructions go: by crate, and the first N functions"),
+        )
+}
+
+fn cell_parser() -> impl TypedValueParser<Value = Cell> {
+    PossibleValuesParser::new(CELLS.iter().map(|cell| cell.name))
+        .try_map(|name| Cell::named(&name).ok_or("there is no such cell"))
+}
+
+fn load(given: &ArgMatches) -> Load {
+    let number = |name| one::<u32>(given, name);
+    let text = |name| one::<String>(given, name);
+    let mode = text("mode").parse().expect("clap knows the names");
+    let feed = text("feed").parse().expect("clap knows the names");
+    let protocol = match text("protocol").as_str() {
+        "triple" => Protocol::Triple,
+        "connect" => Protocol::Connect,
+        _ => Protocol::Grpc,
+    };
+    let messages = number("msgs");
+    let length = match number("calls") {
+        0 => Length::Time { warm: one(given, "warm"), measured: one(given, "secs") },
+        calls => Length::Calls(calls.into()),
+    };
+    Load {
+        addr: text("addr"),
+        server_pid: number("server-pid"),
+        connections: number("conns") as usize,
+        callers: number("conc") as usize,
+        operation: Operation {
+            mode,
+            protocol,
+            feed,
+            messages,
+            message: Operation::message(number("payload") as usize, messages),
+        },
+        length,
+    }
+}
+
+fn gates(given: &ArgMatches) -> Gates {
+    Gates {
+        baseline: one(given, "baseline"),
+        refresh: given.get_flag("refresh"),
+        only: given.get_one("only").cloned(),
+        profile: given.get_one::<u16>("profile").copied().map(usize::from),
+        require_valgrind: given.get_flag("require-valgrind"),
+    }
+}
+
+/// An argument that has a default or is required.
+fn one<T: Clone + Send + Sync + 'static>(given: &ArgMatches, name: &str) -> T {
+    given.get_one::<T>(name).cloned().expect("clap fills in the default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        clap().debug_assert();
+    }
+
+    #[test]
+    fn a_load_is_what_the_drivers_of_a_benchmark_ask_for() {
+        let line = "trirpc-bench load --addr 127.0.0.1:1 --server-pid 7 --secs 0.5 --warm 0.4 --payload 1024 --conns 2 \
+                    --conc 10 --mode bidi --msgs 3 --feed chan";
+        let matches = clap().try_get_matches_from(line.split_whitespace()).expect("valid");
+        let load = load(matches.subcommand_matches("load").expect("load"));
+        assert_eq!((load.addr.as_str(), load.server_pid, load.connections, load.callers), ("127.0.0.1:1", 7, 2, 10));
+        assert_eq!((load.operation.mode, load.operation.feed), (Mode::Bidi, Feed::Channel));
+        assert_eq!((load.operation.messages, load.operation.message.payload.len()), (3, 1024));
+        let (warm, measured) = (Duration::from_millis(400), Duration::from_millis(500));
+        assert_eq!(load.length, Length::Time { warm, measured });
+    }
+
+    #[test]
+    fn an_operation_needs_a_caller() {
+        assert!(clap().try_get_matches_from(["trirpc-bench", "load", "--conc", "0"]).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! `trirpc-bench`: server, load and cost gates.
+
+mod args;
+
+use std::process::ExitCode;
+
+use trirpc_bench::allocations::Counting;
+use trirpc_bench::gates::{Cell, Work};
+use trirpc_bench::{load, serve};
+
+use crate::args::Command;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() -> ExitCode {
+    let outcome = match args::parse() {
+        Command::Serve { addr } => serve::run(&addr).map(|()| true).map_err(|error| error.to_string()),
+        Command::Load(load) => match load::run(&load) {
+            Ok(report) => {
+                println!("{report}");
+                Ok(true)
+            }
+            Err(status) => Err(status.to_string()),
+        },
+        Command::Gates(gates) => gates.run().map_err(|error| error.to_string()),
+        Command::Cell(cell) => run(&cell),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One cell, as it is run under a profiler, with what can be counted without one.
+fn run(cell: &Cell) -> Result<bool, String> {
+    let [client, server] = cell.run().map_err(|status| status.to_string())?;
+    for (side, Work { writes, written, allocations, allocated }) in [("client", client), ("server", server)] {
+        println!("{side}: {writes} writes of {written} bytes, {allocations} allocations of {allocated} bytes");
+    }
+    Ok(true)
+}

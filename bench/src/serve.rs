@@ -1,0 +1,35 @@
+//! The server of the benchmark.
+
+use std::io::{self, Write};
+
+use async_executor::Executor;
+use trirpc::{Config, Router, Server};
+
+use crate::allocations;
+use crate::echo::EchoService;
+use crate::proto::echo_server::EchoServer;
+
+/// Largest message of the benchmark's servers and clients.
+pub(crate) const MAX_MESSAGE: usize = 64 << 20;
+
+/// Serves `bench.Echo` on `addr` by one thread, until the process is ended.
+///
+/// # Errors
+/// The address cannot be listened on, or the listener failed.
+pub fn run(addr: &str) -> io::Result<()> {
+    if let Err(error) = allocations::publish() {
+        eprintln!("allocations of this server are not published: {error}");
+    }
+    let mut config = Config::default();
+    config.max_recv_message = MAX_MESSAGE;
+    config.max_send_message = MAX_MESSAGE;
+    let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
+    smol::block_on(executor.run(async {
+        let router = Router::new().add(EchoServer::new(EchoService));
+        let server = Server::builder(router).config(config).executor(executor).bind(addr).await?;
+        let mut out = io::stdout().lock();
+        let _ = writeln!(out, "listening on {}", server.local_addr()).and_then(|()| out.flush());
+        drop(out);
+        server.serve().await.map(drop)
+    }))
+}
