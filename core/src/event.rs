@@ -65,7 +65,8 @@ pub enum Event {
     Writable(CallId),
     /// The call ended in both directions; its status is known. Whoever waits on it must be woken.
     Finished(CallId),
-    /// The peer is going away, or we are: no further call may be opened here.
+    /// The peer is going away, or we are: no further call may be opened here. A peer says so by GOAWAY, or as
+    /// dubbo-go does, by the trailer `closing: true` of a call.
     GoingAway,
     /// The connection is over. Keep flushing output until `is_closed()`.
     Closed(ConnectionError),

@@ -232,9 +232,16 @@ impl Behaviour for Client {
     /// throw it away.
     fn follow(conn: &mut Connection<Self>, id: CallId) {
         let Some(call) = conn.calls.get_mut(id) else { return };
-        if !call.is_over && call.machine.status().is_some() {
-            call.is_over = true;
-            conn.http.reset(call.stream, call.machine.wants_reset().unwrap_or(ErrorCode::CANCEL));
+        let Some(status) = call.machine.status() else { return };
+        if call.is_over {
+            return;
+        }
+        let is_closing = is_closing(status);
+        call.is_over = true;
+        conn.http.reset(call.stream, call.machine.wants_reset().unwrap_or(ErrorCode::CANCEL));
+        if is_closing {
+            conn.http.retire();
+            conn.go_away();
         }
     }
 
@@ -272,6 +279,12 @@ fn given_up(code: ErrorCode, config: &Config) -> Status {
         ErrorCode::REFUSED_STREAM => Status::unavailable("no stream id is left on this connection"),
         code => Status::internal(format!("the response is malformed: {code}")).with_origin(Origin::Peer),
     }
+}
+
+/// A dubbo-go server that shuts down says so in the trailers of its replies and, some seconds later, cuts the
+/// connection: there is no GOAWAY (tri:Q81). What is open may still end well; the next call goes elsewhere.
+fn is_closing(status: &Status) -> bool {
+    status.metadata().get("closing").is_some_and(|value| value.as_wire() == b"true")
 }
 
 /// The machine refuses a single request only for its size.

@@ -452,6 +452,48 @@ fn a_graceful_end_lets_open_calls_finish_and_refuses_new_ones() {
     pair.assert_quiet();
 }
 
+/// `tri:195`, `tri:Q81`: the trailer stands for the GOAWAY that dubbo-go never sends.
+#[test]
+fn a_closing_trailer_lets_open_calls_finish_and_refuses_new_ones() {
+    for (value, is_closing) in [("true", true), ("false", false)] {
+        let mut pair = Pair::new();
+        let first = pair.open_unary(&CallOptions::default(), b"first");
+        let call = pair.accept(CallKind::Unary);
+        let second = pair.open_unary(&CallOptions::default(), b"second");
+        let slow = pair.accept(CallKind::Unary);
+        let (now, answer) = (pair.now, Bytes::from_static(b"done"));
+        let trailers = metadata(&[("closing", value)]);
+        pair.server_call(call).respond(&Octets, &answer, &Metadata::new(), &trailers, now).unwrap();
+        pair.drive();
+        assert!(pair.status(first).is_ok());
+        assert_eq!(pair.client_events.contains(&Event::GoingAway), is_closing);
+        let next = pair.client.open(&UNARY, &CallOptions::default(), "proto", now);
+        assert_eq!(next.err(), is_closing.then_some(OpenError::GoingAway));
+        pair.pass(Duration::from_secs(5));
+        assert!(!pair.client.is_closed(), "a call is open");
+        pair.server_call(slow).respond(&Octets, &answer, &Metadata::new(), &Metadata::new(), now).unwrap();
+        pair.drive();
+        assert_eq!(message(pair.client_call(second).recv()), b"done");
+        assert!(pair.status(second).is_ok());
+        assert_eq!(pair.client.is_closed(), is_closing);
+    }
+}
+
+/// What is open when dubbo-go cuts the connection is lost with it.
+#[test]
+fn a_cut_after_a_closing_trailer_is_a_lost_connection() {
+    let mut pair = Pair::new();
+    let first = pair.open_unary(&CallOptions::default(), b"first");
+    let call = pair.accept(CallKind::Unary);
+    let second = pair.open_unary(&CallOptions::default(), b"second");
+    let (now, trailers) = (pair.now, metadata(&[("closing", "true")]));
+    pair.server_call(call).respond(&Octets, &Bytes::new(), &Metadata::new(), &trailers, now).unwrap();
+    assert!(pair.status(first).is_ok());
+    pair.client.handle_eof(now);
+    let status = pair.status(second);
+    assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport));
+}
+
 #[test]
 fn a_lost_connection_fails_every_call_and_says_what_may_be_sent_again() {
     let mut pair = Pair::new();

@@ -59,6 +59,14 @@ impl Http2 {
         }
     }
 
+    /// Client: no new streams, without a word to the peer and without a limit for those that are open.
+    pub(crate) fn retire(&mut self) {
+        if self.terminal.is_none() && self.drain == Drain::No {
+            self.timers.clear(Timeout::Idle);
+            self.drain = Drain::Streams;
+        }
+    }
+
     /// Ends the connection at once, telling the peer `code`.
     pub(crate) fn abort(&mut self, code: ErrorCode, now: Instant) {
         self.tick(now);

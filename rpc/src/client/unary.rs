@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use trirpc_core::call::{Codec, Metadata, Method, Status};
+use trirpc_core::call::{Code, Codec, Metadata, Method, Origin, Status};
 
 use super::invoke::Invoke;
 use super::options::Setup;
@@ -15,8 +15,9 @@ use crate::streaming::Streaming;
 
 /// A call with a single request, from before its start to its first answer.
 ///
-/// If the peer is known not to have processed the call (refused stream, GOAWAY), it is started once
-/// more, with what remains of its time. Any other failure is the caller's to judge.
+/// If the peer is known not to have processed the call (refused stream, GOAWAY), or if the connection was
+/// lost and the method is idempotent, it is started once more, with what remains of its time. Any other
+/// failure is the caller's to judge.
 pub(crate) struct SingleRequest<C, Req: 'static, Res: 'static> {
     invoke: C,
     method: &'static Method<Req, Res>,
@@ -60,6 +61,13 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         call.into_receiver()
     }
 
+    /// The peer did not process the call, and it was not this side that ended it; or nobody knows whether it did, and
+    /// once more does no harm.
+    fn may_replay(&self, status: &Status) -> bool {
+        let is_lost = status.origin() == Origin::Transport && status.code() == Code::Unavailable;
+        status.is_unprocessed() && !status.is_local() || is_lost && self.method.spec.is_idempotent()
+    }
+
     /// Polls the running call by `poll`, and gives its receiver back with the answer.
     pub(crate) fn poll_with<T>(
         &mut self,
@@ -73,7 +81,7 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
             };
             return match poll(&mut rx, cx) {
                 Poll::Ready(Ok(answer)) => Poll::Ready(Ok((answer, rx))),
-                Poll::Ready(Err(status)) if may_replay(&status) && self.replays_left > 0 => {
+                Poll::Ready(Err(status)) if self.replays_left > 0 && self.may_replay(&status) => {
                     self.replays_left -= 1;
                     self.setup.options.replays += 1;
                     continue;
@@ -89,11 +97,6 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
             };
         }
     }
-}
-
-/// The peer did not process the call, and it was not this side that ended it.
-fn may_replay(status: &Status) -> bool {
-    status.is_unprocessed() && !status.is_local()
 }
 
 /// A server-streaming call that waits for the server's headers.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use trirpc_core::ErrorCode;
 use trirpc_rpc::{
-    BidiCall, Channel, ChannelOptions, ClientStreamingCall, Code, Connectivity, Origin, ServerStreamingCall, UnaryCall,
+    BidiCall, CallKind, Channel, ChannelOptions, ClientStreamingCall, Code, Connectivity, Method, Origin,
+    ServerStreamingCall, UnaryCall,
 };
 
+use crate::support::echo::CODECS;
 use crate::support::network::{Network, Weather};
 use crate::support::{CHAT, GATHER, LOTS, SAY};
 
@@ -212,6 +214,45 @@ fn a_draining_server_s_unprocessed_calls_move_to_the_next_connection() {
         assert_eq!(rx.next().await.expect("echoed").as_deref(), Some("stays"));
         tx.finish();
     });
+}
+
+/// `tri:195`: a connection that is cut takes no idempotent call with it. Whether another one was processed nobody knows.
+#[test]
+fn a_call_whose_connection_is_cut_is_sent_again_if_its_method_is_idempotent() {
+    static UNSAFE: Method<String, String> = Method::new("/test.Echo/Say", CallKind::Unary, false, CODECS);
+    for (method, replays) in [(&SAY, 1), (&UNSAFE, 0)] {
+        let network = Network::new(Weather::Reachable);
+        let channel = network.channel(ChannelOptions::default());
+        let call = network.executor.start(UnaryCall::new(channel, method, "wait".to_owned()));
+        network.executor.run();
+        network.cut(0);
+        network.executor.run();
+        assert_eq!(network.counters.started(), 1 + replays);
+        assert_eq!(call.take().is_none(), replays == 1, "it waits again, or has failed");
+        if replays == 1 {
+            network.cut(1);
+            network.executor.run();
+            let status = call.take().expect("ended").expect_err("once and no more");
+            assert_eq!((status.code(), status.origin()), (Code::Unavailable, Origin::Transport));
+        }
+    }
+}
+
+/// `tri:195`, `tri:Q81`: dubbo-go announces its end in a trailer; calls go to the next connection from then on.
+#[test]
+fn a_closing_trailer_moves_the_next_call_to_another_connection() {
+    let network = Network::new(Weather::Reachable);
+    let channel = network.channel(ChannelOptions::default());
+    let slow = network.executor.start(say(&channel, "wait"));
+    network.executor.run();
+    network.executor.block_on(say(&channel, "closing")).expect("answered");
+    assert_eq!(network.executor.block_on(say(&channel, "next")).expect("answered"), "next");
+    assert_eq!(network.attempts(), 2);
+    assert!(slow.take().is_none(), "what runs there goes on");
+    network.cut(0);
+    network.executor.run();
+    assert!(slow.take().is_none(), "and is not lost when the connection is cut");
+    assert_eq!((network.attempts(), network.counters.started()), (2, 4));
 }
 
 /// bg:R10: a call is replayed once, not for ever.

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trirpc_rpc::{
-    BidiCall, CallInfo, CallSide, ChannelOptions, ClientStreamingCall, Code, Instant, Interceptor, ManualTime, Router,
-    ServerStreamingCall, Status, Time, Timeline, UnaryCall,
+    BidiCall, CallInfo, CallKind, CallSide, ChannelOptions, ClientStreamingCall, Code, Instant, Interceptor,
+    ManualTime, Method, Router, ServerStreamingCall, Status, Time, Timeline, UnaryCall,
 };
 
-use crate::support::echo::{Counters, Echo, text};
+use crate::support::echo::{CODECS, Counters, Echo, text};
 use crate::support::executor::Executor;
 use crate::support::link::{Ends, link_in};
 use crate::support::network::{Network, Weather};
@@ -306,7 +306,8 @@ fn the_end_is_told_once_however_it_comes() {
     });
     drop(rx);
     expect("a stream dropped half-way", Code::Cancelled, Some(Code::Cancelled));
-    let waiting = link.executor.start(say("wait"));
+    static ONCE: Method<String, String> = Method::new("/test.Echo/Say", CallKind::Unary, false, CODECS);
+    let waiting = link.executor.start(UnaryCall::new(client(), &ONCE, "wait".to_owned()));
     link.executor.run();
     link.executor.kill(link.client_driver);
     link.executor.run();

@@ -106,6 +106,10 @@ impl Echo {
             "panic" => panic!("as the caller asked"),
             "fail" => Err(Status::not_found("no such thing")),
             "wait" => std::future::pending().await,
+            "closing" => {
+                cx.trailers_mut().append("closing", "true")?;
+                Ok(request)
+            }
             "remaining" => Ok(format!("{:?}", cx.remaining())),
             "peer" => Ok(cx.peer().unwrap_or("nobody").to_owned()),
             "lie" => Ok(LIE.to_owned()),

@@ -37,6 +37,8 @@ struct State {
     latency: Duration,
     server_config: Config,
     servers: Vec<ServerSession>,
+    /// The tasks of their drivers.
+    drivers: Vec<usize>,
     serve: Arc<dyn Fn(Echo) -> Router + Send + Sync>,
 }
 
@@ -48,6 +50,7 @@ impl Network {
             latency: Duration::ZERO,
             server_config: Config::default(),
             servers: Vec::new(),
+            drivers: Vec::new(),
             serve: Arc::new(|echo| Router::new().add(echo)),
         };
         Self {
@@ -89,6 +92,12 @@ impl Network {
         self.state.lock().unwrap().servers.clone()
     }
 
+    /// Cuts the connection of a server: no GOAWAY, the transport just ends.
+    pub fn cut(&self, server: usize) {
+        let driver = self.state.lock().unwrap().drivers[server];
+        self.executor.kill(driver);
+    }
+
     /// Lets time pass in small steps, running whoever wakes.
     pub fn pass(&self, duration: Duration) {
         let end = Time::now(&self.time) + duration;
@@ -119,8 +128,10 @@ impl Network {
         let (server, driver) = serve_connection(far, Arc::new(router), config, self.time.clone(), move |task| {
             tasks.spawn(task);
         });
-        self.executor.spawn(async move { drop(driver.await) });
-        self.state.lock().unwrap().servers.push(server);
+        let driver = self.executor.spawn(async move { drop(driver.await) });
+        let mut state = self.state.lock().unwrap();
+        state.servers.push(server);
+        state.drivers.push(driver);
         session
     }
 }
