@@ -5,6 +5,7 @@ mod cases;
 mod client;
 mod document;
 mod fleet;
+mod manners;
 mod process;
 mod relay;
 mod stand;
@@ -74,13 +75,25 @@ fn run() -> io::Result<bool> {
         let installed = Arc::clone(&installed);
         columns.push(Box::new(move || ours(peer, installed)));
     }
+    let dubbo = here.iter().find(|peer| peer.name == "dubbo-go");
+    if let Some(peer) = dubbo {
+        let command = |make: fn(&Peer, &Installed) -> Option<Command>| {
+            let installed = Arc::clone(&installed);
+            move || make(peer, &installed).expect("only installed peers are run")
+        };
+        let (client, server) = (command(Peer::client), command(Peer::server));
+        columns.push(Box::new(move || Ok(manners::run(client, server, Box::new(serve)))));
+    }
     let mut done = in_parallel(columns)?;
+    let manners = done.split_off(2 * here.len());
     let ours = done.split_off(here.len());
     let mut cases = cases::names();
     cases.extend([CONNECTIONS, CANCELLATION_ARRIVES].map(str::to_owned));
+    let names = manners::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let mut tables = [
         Table { title: "Their client, our server", cases: cases.clone(), columns: done },
         Table { title: "Our client, their server", cases, columns: ours },
+        Table { title: "Dubbo's manners", cases: names, columns: manners },
     ];
     let versions = document::versions();
     println!("\npeers: {}", versions.join(", "));

@@ -98,6 +98,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Asks it to end (SIGTERM).
+    pub(crate) fn terminate(&self) -> io::Result<()> {
+        Command::new("kill").arg(self.child.id().to_string()).status().map(drop)
+    }
+
     /// How often it has said exactly this line.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.said.lock().expect("no panic under it").iter().filter(|said| *said == line).count()

@@ -47,6 +47,10 @@ impl Stand {
         self.relay.traffic()
     }
 
+    pub(crate) fn connections(&self) -> usize {
+        self.relay.connections()
+    }
+
     /// Kills the server and starts another at the same address.
     pub(crate) fn restart(&self) -> io::Result<()> {
         let seen = self.seen();
