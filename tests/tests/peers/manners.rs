@@ -61,9 +61,12 @@ fn parts(observed: io::Result<(Verdict, Verdict)>) -> (Verdict, Verdict) {
     observed.unwrap_or_else(|error| (Err(error.to_string()), Err(error.to_string())))
 }
 
-/// Connection and path of every call, as the server sees them.
+/// Every call as the server sees it.
 #[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<(Option<u64>, String)>>>);
+struct Calls(Arc<Mutex<Vec<Called>>>);
+
+/// Connection and path.
+type Called = (Option<u64>, String);
 
 impl Interceptor for Calls {
     fn on_request(&self, call: &mut CallInfo) -> Result<(), Status> {
@@ -125,7 +128,8 @@ fn idle(mut client: Command, ours: Start) -> io::Result<Verdict> {
     })?;
     let (up, down) = quiet.map_or((0, 0), |traffic| (traffic.up, traffic.down));
     let pings = same((PING, PING), (up, down), "bytes up and down while it is idle");
-    Ok(verdict.and(pings).and(same(1, stand.connections(), "connections")))
+    let one = same(1, stand.connections(), "connections");
+    Ok(verdict.and(pings).and(one))
 }
 
 static SAY: Method<SayRequest, SayReply> =
@@ -162,5 +166,6 @@ async fn ending(server: impl Fn() -> Command) -> io::Result<(Verdict, Verdict)> 
     }
     let long = long.await.map(|reply| reply.text).map_err(told);
     let replayed = same(Ok("slept".to_owned()), long, "a call that the cut takes along");
-    Ok((moved, lost.and(replayed).and(same(2, relay.connections(), "connections"))))
+    let two = same(2, relay.connections(), "connections");
+    Ok((moved, lost.and(replayed).and(two)))
 }
