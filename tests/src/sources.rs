@@ -52,3 +52,8 @@ pub fn read(path: &Path) -> String {
 pub fn assert_none(violations: &[String]) {
     assert!(violations.is_empty(), "\n  {}\n", violations.join("\n  "));
 }
+
+/// Whether `source` is cargo's own registry, as lock files and `cargo metadata` name it: no git, no path, no other.
+pub fn is_crates_io(source: &str) -> bool {
+    source.starts_with("registry+https://") && source.ends_with("/crates.io-index")
+}
