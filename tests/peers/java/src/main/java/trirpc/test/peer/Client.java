@@ -111,7 +111,8 @@ public final class Client {
         SayRequest request = SayRequest.newBuilder().setPayload(zeros(OVER_LIMIT)).setReplySize(1).build();
         Echo echo = peer.reference(Echo.class, Echo.SERVICE_NAME, 3000);
         int code = ended(() -> echo.say(request)).code.code;
-        check(code == 8 || code == 4, "want code 8 or 4, got " + code);
+        // 13 is a write that failed because the answer had ended the stream, 4 a wait for the answer that was missed.
+        check(code == 8 || code == 4 || code == 13, "want code 8, 4 or 13, got " + code);
         peer.serves();
         return "dubbo-java's clients may miss an answer that comes before their request has left";
     }
