@@ -243,7 +243,7 @@ def deadline_of_unary(peer):
 def deadline_of_stream(peer):
     got = []
     fails(4, lambda: got.extend(peer.expand(count=1000, interval_ms=100, timeout=0.5)))
-    same(True, 1 <= len(got) <= 5, f"replies within the deadline ({len(got)})")
+    same(True, 1 <= len(got) < 10, f"replies within the deadline ({len(got)})")
 
 
 @case

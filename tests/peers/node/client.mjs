@@ -228,7 +228,7 @@ const cases = {
   async "deadline-of-stream"() {
     const stream = await expand({ count: 1000, intervalMs: 100 }, within(500));
     await failed(4, stream);
-    same(true, stream.got.length >= 1 && stream.got.length <= 6, "replies within the deadline");
+    same(true, stream.got.length >= 1 && stream.got.length < 10, "replies within the deadline");
   },
   "deadline-met": async () => same("slept", (await unary(echo, "Sleep", { millis: 50 })).reply.text),
   async "cancel-unary"() {

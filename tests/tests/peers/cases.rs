@@ -294,7 +294,7 @@ async fn deadline_of_stream(peer: Peer) -> Outcome {
     let request = ExpandRequest { count: 1000, interval_ms: 100, ..ExpandRequest::default() };
     let (got, end) = all(peer.echo.expand(request).timeout(Duration::from_millis(500)).open()).await;
     fails(Code::DeadlineExceeded, end)?;
-    same(true, (1..=5).contains(&got.len()), "replies within the deadline")?;
+    same(true, (1..10).contains(&got.len()), "replies within the deadline")?;
     Ok(None)
 }
 
