@@ -195,9 +195,10 @@ impl Rules {
             let bad_name =
                 token.is_empty() || token.contains(|c: char| c.is_ascii_uppercase() || !c.is_ascii_graphic());
             let forbidden = HOP_BY_HOP.contains(&&name[..]) || (name == "te" && value != "trailers");
-            // Escaped by the reader: a backslash and a letter stand for a control character.
+            // Escaped by the reader: a backslash and a letter stand for a control character, two for a backslash.
+            let escapes = value.replace(r"\\", "");
             let bad_value =
-                value.starts_with(' ') || value.ends_with(' ') || value.contains(r"\n") || value.contains(r"\r");
+                value.starts_with(' ') || value.ends_with(' ') || escapes.contains(r"\n") || escapes.contains(r"\r");
             if bad_name || forbidden || bad_value {
                 fault(format!("field {name:?}: {value:?}"));
             }
