@@ -205,11 +205,11 @@ impl Behaviour for Client {
     type Machine = ClientCall;
     type State = ClientState;
 
-    fn request(_: &mut Connection<Self>, _: StreamKey, _: RequestHead, _: bool, _: Instant) {}
+    fn request(_: &mut Connection<Self>, _: StreamKey, _: Arc<RequestHead>, _: bool, _: Instant) {}
 
-    fn response(conn: &mut Connection<Self>, id: CallId, head: ResponseHead, end: bool) {
+    fn response(conn: &mut Connection<Self>, id: CallId, head: Arc<ResponseHead>, end: bool) {
         if let Some(call) = conn.calls.get_mut(id) {
-            call.machine.handle_head(head, end);
+            call.machine.handle_head(Arc::unwrap_or_clone(head), end);
         }
     }
 

@@ -226,7 +226,7 @@ impl<R: Role> Connection<R> {
             Incoming::Trailers { call, headers, .. } => {
                 if let Some(id) = self.calls.id_at(call) {
                     if let Some(call) = self.calls.get_mut(id) {
-                        call.machine.handle_end(Some(headers));
+                        call.machine.handle_end(Some(Arc::unwrap_or_clone(headers)));
                     }
                     self.settle(id);
                 }

@@ -1,5 +1,7 @@
 //! The two roles, as types: what a client may do is not there on a server, and the reverse.
 
+use alloc::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Connection;
@@ -39,12 +41,12 @@ pub(crate) trait Behaviour: Sized {
     type State;
 
     /// Server: a request head came in.
-    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: RequestHead, end: bool, now: Instant)
+    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant)
     where
         Self: Role;
 
     /// Client: the final response head of a call came in.
-    fn response(conn: &mut Connection<Self>, id: CallId, head: ResponseHead, end: bool)
+    fn response(conn: &mut Connection<Self>, id: CallId, head: Arc<ResponseHead>, end: bool)
     where
         Self: Role;
 

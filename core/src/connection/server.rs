@@ -238,7 +238,8 @@ impl Behaviour for Server {
     type Machine = ServerCall;
     type State = ServerState;
 
-    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: RequestHead, end: bool, now: Instant) {
+    fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant) {
+        let head = Arc::unwrap_or_clone(head);
         let mut machine = match ServerCall::accept(head, CallLimits::from(&*conn.config), now) {
             Accept::Call(machine) => machine,
             Accept::Reject(head) => {
@@ -268,7 +269,7 @@ impl Behaviour for Server {
         }
     }
 
-    fn response(_: &mut Connection<Self>, _: CallId, _: ResponseHead, _: bool) {}
+    fn response(_: &mut Connection<Self>, _: CallId, _: Arc<ResponseHead>, _: bool) {}
 
     fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, _by_peer: bool) {
         if let Some(call) = conn.calls.get_mut(id) {

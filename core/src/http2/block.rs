@@ -1,6 +1,7 @@
 //! Header blocks on the way in: gathered if they are cut, decoded once, turned into heads and trailers.
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -215,7 +216,7 @@ impl Http2 {
         if id > LAST_COMFORTABLE_ID {
             self.shutdown(self.now);
         }
-        Ok(Some(Incoming::Request { stream: key, head, end: block.end_stream }))
+        Ok(Some(Incoming::Request { stream: key, head: Arc::new(head), end: block.end_stream }))
     }
 
     fn response(
@@ -245,7 +246,7 @@ impl Http2 {
         if end {
             self.received_end(key);
         }
-        Ok((!released).then_some(Incoming::Response { stream: key, call, head, end }))
+        Ok((!released).then_some(Incoming::Response { stream: key, call, head: Arc::new(head), end }))
     }
 
     fn trailers(&mut self, key: StreamKey, block: &Block, list: FieldList) -> Result<Option<Incoming>, Malformed> {
@@ -257,6 +258,6 @@ impl Http2 {
         let (call, released) = (stream.call, stream.released);
         self.abuse.useful_frame();
         self.received_end(key);
-        Ok((!released).then_some(Incoming::Trailers { stream: key, call, headers }))
+        Ok((!released).then_some(Incoming::Trailers { stream: key, call, headers: Arc::new(headers) }))
     }
 }

@@ -36,14 +36,15 @@ pub(super) const LAST_COMFORTABLE_ID: u32 = MAX_WINDOW / 4 * 3;
 /// What the engine has to say to the owner of the calls.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Incoming {
-    /// Server: a request, checked, its stream counted.
-    Request { stream: StreamKey, head: RequestHead, end: bool },
+    /// Server: a request, checked, its stream counted. Heads and trailers are shared: who is given the same one again
+    /// may take up what was made of it.
+    Request { stream: StreamKey, head: Arc<RequestHead>, end: bool },
     /// Client: the final response head.
-    Response { stream: StreamKey, call: u32, head: ResponseHead, end: bool },
+    Response { stream: StreamKey, call: u32, head: Arc<ResponseHead>, end: bool },
     /// A piece of body, as it arrived. The stream's credit waits for [`Http2::consumed`].
     Data { stream: StreamKey, call: u32, data: Bytes, end: bool },
     /// Trailers, which end the peer's half.
-    Trailers { stream: StreamKey, call: u32, headers: Headers },
+    Trailers { stream: StreamKey, call: u32, headers: Arc<Headers> },
     /// The stream is gone: the peer reset it or never processed it (`by_peer`), or we did, because of a
     /// fault of the peer's or for lack of progress. `code` is what is or would be in the RST_STREAM.
     Reset { stream: StreamKey, call: u32, code: ErrorCode, by_peer: bool },

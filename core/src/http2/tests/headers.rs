@@ -1,5 +1,7 @@
 //! Header blocks and what makes a message malformed (RFC 9113 §4.3, §8; checklist §2.5, §2.6).
 
+use alloc::sync::Arc;
+
 use super::*;
 
 /// `base` with `name` set to `value`, or without it.
@@ -30,7 +32,7 @@ fn assert_served(fields: &[(&str, &str)], end: bool) -> RequestHead {
     let octets = server.headers(1, fields, end);
     let mut events = server.feed(&octets);
     match events.pop() {
-        Some(Incoming::Request { head, .. }) if events.is_empty() => head,
+        Some(Incoming::Request { head, .. }) if events.is_empty() => Arc::unwrap_or_clone(head),
         other => panic!("{fields:?}: {other:?}"),
     }
 }
