@@ -91,7 +91,7 @@ fn arrives(metadata: &Metadata, mut options: CallOptions) {
             panic!("rejected")
         };
         assert!(server.failure().is_none());
-        assert_eq!(server.metadata(), metadata);
+        assert_eq!(server.request().metadata(), metadata);
 
         server.expect(CallKind::Unary);
         if let Some(head) = server.head(metadata).expect("nothing was sent") {

@@ -213,7 +213,7 @@ fn request(headers: Headers, pieces: &[Bytes]) -> Served {
 
     // The answer echoes the message, or tells the fault; the client that it is for understands it.
     let status = failure.unwrap_or(Status::OK);
-    let protocol = call.protocol();
+    let protocol = call.request().protocol();
     if let Some(message) = &message {
         let mut metadata = Metadata::new();
         metadata.append("reply", "1").expect("legal");

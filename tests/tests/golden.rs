@@ -114,11 +114,11 @@ fn the_server_answers_grpc_go_as_grpc_go_does() {
     let (request, response) = (recorded(GRPC_GO_REQUEST), recorded(GRPC_GO_RESPONSE));
     let mut call = accept(request_head(&request.blocks[0]));
     assert_eq!(
-        (call.path(), call.codec_name(), call.authority()),
+        (call.request().path(), call.request().codec_name(), call.request().authority()),
         ("/trirpc.test.v1.Echo/Say", "proto", "127.0.0.1:21524")
     );
     assert_eq!(call.deadline(), Some(Instant::from_nanos(29_993_556_000)));
-    assert!(call.metadata().is_empty(), "{:?}", call.metadata());
+    assert!(call.request().metadata().is_empty(), "{:?}", call.request().metadata());
     call.expect(CallKind::Unary);
     for (data, end) in request.data {
         call.handle_data(data);

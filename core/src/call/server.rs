@@ -1,6 +1,8 @@
 //! The server's side of a call, as a pure machine: a request in, a response out.
 
+use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 
 use bytes::Bytes;
 
@@ -9,11 +11,9 @@ use super::body::Decoder;
 use super::envelope::peer_fault;
 use super::metadata::Metadata;
 use super::method::CallKind;
-use super::protocol::{self, Body, Protocol, ProtocolSpec};
+use super::protocol::{self, Body};
 use super::send::SendSide;
 use super::status::{Origin, Status};
-use super::variant::ServiceVariant;
-use crate::encodings::Encodings;
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
@@ -21,7 +21,7 @@ use crate::time::Instant;
 mod accept;
 mod respond;
 
-pub use accept::Accept;
+pub use accept::{Accept, Accepted};
 pub use respond::End;
 
 /// The server's side of one call.
@@ -32,16 +32,7 @@ pub use respond::End;
 /// [`failure`](Self::failure) is the status to finish with.
 #[derive(Debug)]
 pub struct ServerCall {
-    spec: &'static ProtocolSpec,
-    path: Bytes,
-    authority: Bytes,
-    /// As the request has it; the response repeats it.
-    content_type: Bytes,
-    codec: Bytes,
-    accept_compressions: Encodings,
-    /// Encoding of the response.
-    encoding: Option<&'static str>,
-    metadata: Metadata,
+    request: Arc<Accepted>,
     deadline: Option<Instant>,
     kind: Option<CallKind>,
     state: State,
@@ -49,10 +40,9 @@ pub struct ServerCall {
     send: SendSide,
     is_head_sent: bool,
     /// What waits for the outcome, in a dialect whose head tells it.
-    kept: Kept,
-    variant: ServiceVariant,
+    kept: Option<Box<Kept>>,
     /// HTTP's answer to a request that is no call; the status of the failure is for this side only.
-    refusal: Option<ResponseHead>,
+    refusal: Option<Box<ResponseHead>>,
 }
 
 /// A response as far as the handler gave it.
@@ -72,6 +62,31 @@ enum State {
 }
 
 impl ServerCall {
+    /// A call whose head says `request`, and arrived at `now`.
+    pub fn new(request: Arc<Accepted>, now: Instant) -> Self {
+        let (body, limits) = (request.spec.body, &request.limits);
+        let compresses = request.response_encoding().is_some();
+        let mut call = Self {
+            deadline: request.timeout().map(|timeout| now + timeout),
+            kind: None,
+            state: State::Receiving,
+            decoder: Decoder::new(body, limits.max_recv_message),
+            send: SendSide::new(body, false, limits.max_send_message, compresses),
+            is_head_sent: false,
+            kept: None,
+            refusal: None,
+            request,
+        };
+        if let Some(encoding) = call.request.request_encoding {
+            call.decoder.allow_compressed(encoding);
+        }
+        let len = call.request.content_length.map_or(Ok(()), |len| call.decoder.expect_len(len));
+        if let Some(status) = call.request.fault.clone().or_else(|| len.err()) {
+            call.fault(status);
+        }
+        call
+    }
+
     /// The router's answer: what kind of method the path names. Nothing can be received before it.
     ///
     /// A stream cannot be called in a dialect whose body is one message: the call [fails](Self::failure), and is
@@ -79,7 +94,7 @@ impl ServerCall {
     pub fn expect(&mut self, kind: CallKind) {
         self.kind = Some(kind);
         self.send.set_single(kind.is_single_response());
-        if self.spec.body == Body::Bare && kind != CallKind::Unary {
+        if self.request.spec.body == Body::Bare && kind != CallKind::Unary {
             self.refuse_type(
                 Status::unimplemented("a stream cannot be called by this content type"),
                 &[protocol::PROTO],
@@ -93,31 +108,15 @@ impl ServerCall {
     /// answer, unless the call has ended otherwise.
     pub fn refuse_codec(&mut self, offered: &[&str]) {
         if !self.send.is_finished() && self.failure().is_none() {
-            let (codec, offered_list) = (self.codec_name(), offered.join(", "));
-            let status =
-                Status::unimplemented(format!("{} does not take the codec {codec}, but {offered_list}", self.path()));
+            let (path, codec, takes) = (self.request.path(), self.request.codec_name(), offered.join(", "));
+            let status = Status::unimplemented(format!("{path} does not take the codec {codec}, but {takes}"));
             self.refuse_type(status, offered);
         }
     }
 
-    /// Path without the query, as the peer sent it.
-    pub fn path(&self) -> &str {
-        core::str::from_utf8(&self.path).unwrap_or_default()
-    }
-
-    /// Host and port that the request is for; may be empty.
-    pub fn authority(&self) -> &str {
-        core::str::from_utf8(&self.authority).unwrap_or_default()
-    }
-
-    /// Name of the codec that the request's content type names, in lower case.
-    pub fn codec_name(&self) -> &str {
-        core::str::from_utf8(&self.codec).unwrap_or_default()
-    }
-
-    /// Wire protocol of the request.
-    pub fn protocol(&self) -> Protocol {
-        self.spec.protocol
+    /// What the request's head says. Calls with the same head share it.
+    pub fn request(&self) -> &Arc<Accepted> {
+        &self.request
     }
 
     /// Number of messages each way, once it is known.
@@ -125,24 +124,9 @@ impl ServerCall {
         self.kind
     }
 
-    /// Which implementation of the service the call is for.
-    pub fn variant(&self) -> &ServiceVariant {
-        &self.variant
-    }
-
-    /// Metadata of the request.
-    pub fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
-
     /// When the client gives up.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
-    }
-
-    /// Encoding that was announced for the response's messages; each may still be sent uncompressed.
-    pub fn response_encoding(&self) -> Option<&'static str> {
-        self.encoding
     }
 
     /// Octets of the request's body, in any split.
@@ -256,9 +240,9 @@ impl ServerCall {
     /// The content type of the request is not one by which the method can be called. Dialects that speak HTTP say so in
     /// HTTP.
     fn refuse_type(&mut self, status: Status, codecs: &[&str]) {
-        if self.spec.body == Body::Bare {
+        if self.request.spec.body == Body::Bare {
             let kind = self.kind.unwrap_or(CallKind::Unary);
-            self.refusal = Some(accept::unsupported(protocol::accept_post(codecs, kind)));
+            self.refusal = Some(Box::new(accept::unsupported(protocol::accept_post(codecs, kind))));
         }
         self.fault(status);
     }

@@ -7,6 +7,7 @@ mod calls;
 mod client;
 mod encode;
 mod events;
+mod recent;
 mod role;
 mod server;
 mod unary;

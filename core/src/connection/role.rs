@@ -180,7 +180,7 @@ impl Machine for ServerCall {
     }
 
     fn metadata(&self) -> Option<&Metadata> {
-        Some(self.metadata())
+        Some(self.request().metadata())
     }
 
     fn has_head(&self) -> bool {

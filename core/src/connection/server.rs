@@ -7,11 +7,12 @@ use alloc::sync::Arc;
 use super::Connection;
 use super::calls::Call;
 use super::encode::{EncodeError, Fill, encode};
+use super::recent::Recent;
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
 use crate::buf::Encoded;
 use crate::call::{
-    Accept, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
+    Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
 };
 use crate::config::Config;
 use crate::error::{CodecError, ConnectionError, ErrorCode, SendError, StreamError};
@@ -23,11 +24,46 @@ use crate::time::Instant;
 /// Room left in the peer's header list for what every response head holds beside the metadata, in bytes.
 pub(super) const HEAD_OVERHEAD: usize = 512;
 
+/// Heads of requests whose calls are remembered.
+const KNOWN_HEADS: usize = 8;
+
 pub(crate) struct ServerState {
     /// Calls that were not accepted yet, oldest first.
     backlog: VecDeque<CallId>,
     /// The next call in the backlog is to be told by an event.
     tells_incoming: bool,
+    limits: CallLimits,
+    /// What heads said that the engine recognises when they come again. Holding the head keeps its address its own.
+    known: Recent<(Arc<RequestHead>, Arc<Accepted>)>,
+}
+
+impl ServerState {
+    fn new(config: &Config) -> Self {
+        Self {
+            backlog: VecDeque::new(),
+            tells_incoming: true,
+            limits: CallLimits::from(config),
+            known: Recent::new(KNOWN_HEADS),
+        }
+    }
+
+    /// [`Accepted::read`], or what it gave for the same head.
+    fn accepted(&mut self, head: Arc<RequestHead>) -> Result<Arc<Accepted>, ResponseHead> {
+        // One that nobody else holds will not come again.
+        let may_recur = Arc::strong_count(&head) > 1;
+        if may_recur {
+            let place = self.known.position(|(known, _)| Arc::ptr_eq(known, &head));
+            if let Some((_, accepted)) = place.and_then(|place| self.known.get(place)) {
+                return Ok(Arc::clone(accepted));
+            }
+        }
+        let kept = may_recur.then(|| Arc::clone(&head));
+        let accepted = Arc::new(Accepted::read(Arc::unwrap_or_clone(head), &self.limits)?);
+        if let Some(head) = kept {
+            self.known.insert((head, Arc::clone(&accepted)));
+        }
+        Ok(accepted)
+    }
 }
 
 impl Connection<Server> {
@@ -37,7 +73,8 @@ impl Connection<Server> {
     /// present leaves HTTP/2 with prior knowledge.
     pub fn new(config: Arc<Config>, version: Option<HttpVersion>, now: Instant) -> Self {
         let (None | Some(HttpVersion::Http2)) = version;
-        Self::with_state(config, ServerState { backlog: VecDeque::new(), tells_incoming: true }, now)
+        let state = ServerState::new(&config);
+        Self::with_state(config, state, now)
     }
 
     /// The next call that a client opened: its head is there, its messages are not yet. Look at its
@@ -74,29 +111,35 @@ impl Connection<Server> {
 }
 
 impl CallMut<'_, Server> {
+    /// What the request's head says: shared with calls whose head is the same, so that what is kept for a method or a
+    /// client may be found by its identity. `None` once the slot was released.
+    pub fn request(&self) -> Option<&Arc<Accepted>> {
+        self.machine().map(ServerCall::request)
+    }
+
     /// Path without the query: `/package.Service/Method`.
     pub fn path(&self) -> &str {
-        self.machine().map_or("", ServerCall::path)
+        self.request().map_or("", |request| request.path())
     }
 
     /// Host and port that the request is for; may be empty.
     pub fn authority(&self) -> &str {
-        self.machine().map_or("", ServerCall::authority)
+        self.request().map_or("", |request| request.authority())
     }
 
     /// Wire protocol of the request.
     pub fn protocol(&self) -> Protocol {
-        self.machine().map_or(Protocol::Grpc, ServerCall::protocol)
+        self.request().map_or(Protocol::Grpc, |request| request.protocol())
     }
 
     /// [Name](crate::call::Codec::name) of the codec that the request names.
     pub fn codec_name(&self) -> &str {
-        self.machine().map_or("", ServerCall::codec_name)
+        self.request().map_or("", |request| request.codec_name())
     }
 
     /// Encoding that was negotiated for the response: each of its messages may be compressed with it, or not.
     pub fn send_encoding(&self) -> Option<&'static str> {
-        self.machine().and_then(ServerCall::response_encoding)
+        self.request().and_then(|request| request.response_encoding())
     }
 
     /// Why the request was refused, if the peer was told so in place of the handler's answer.
@@ -106,7 +149,7 @@ impl CallMut<'_, Server> {
 
     /// Which implementation of the service the call is for.
     pub fn variant(&self) -> ServiceVariant {
-        self.machine().map_or(ServiceVariant::DEFAULT, |machine| machine.variant().clone())
+        self.request().map_or(ServiceVariant::DEFAULT, |request| request.variant().clone())
     }
 
     /// Whether the call is over for the peer: reset, expired, refused for its fault, or lost with the
@@ -239,15 +282,15 @@ impl Behaviour for Server {
     type State = ServerState;
 
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant) {
-        let head = Arc::unwrap_or_clone(head);
-        let mut machine = match ServerCall::accept(head, CallLimits::from(&*conn.config), now) {
-            Accept::Call(machine) => machine,
-            Accept::Reject(head) => {
-                conn.http.send_head(stream, head, true);
+        let accepted = match conn.state.accepted(head) {
+            Ok(accepted) => accepted,
+            Err(answer) => {
+                conn.http.send_head(stream, answer, true);
                 conn.http.release(stream);
                 return;
             }
         };
+        let mut machine = ServerCall::new(accepted, now);
         if end {
             machine.handle_end(None);
         }
@@ -357,4 +400,48 @@ pub(super) fn encode_failure(error: &CodecError) -> Status {
 
 fn too_large(size: usize, limit: usize) -> Status {
     Status::resource_exhausted(format!("response of {size} bytes exceeds max_send_message of {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::http::{HeaderName, Headers, Method};
+
+    fn head(path: &'static str) -> Arc<RequestHead> {
+        let mut headers = Headers::new();
+        headers.push(HeaderName::CONTENT_TYPE, "application/grpc");
+        Arc::new(RequestHead {
+            method: Method::Post,
+            scheme: Bytes::from_static(b"http"),
+            authority: Bytes::from_static(b"localhost"),
+            path: Bytes::from_static(path.as_bytes()),
+            headers,
+            deadline: None,
+        })
+    }
+
+    /// Only what may come again is kept, and only so many.
+    #[test]
+    fn heads_that_come_again_are_read_once() {
+        let mut state = ServerState::new(&Config::default());
+        let (known, other) = (head("/a.B/C"), head("/a.B/D"));
+        let first = state.accepted(Arc::clone(&known)).unwrap();
+        let second = state.accepted(Arc::clone(&other)).unwrap();
+        assert!(Arc::ptr_eq(&first, &state.accepted(Arc::clone(&known)).unwrap()));
+        assert_eq!((first.path(), second.path()), ("/a.B/C", "/a.B/D"));
+        for _ in 0..100 {
+            state.accepted(head("/a.B/E")).unwrap();
+        }
+        assert!(
+            Arc::ptr_eq(&first, &state.accepted(Arc::clone(&known)).unwrap()),
+            "driven out by heads that come once"
+        );
+        for _ in 0..KNOWN_HEADS {
+            let kept = head("/a.B/E");
+            state.accepted(Arc::clone(&kept)).unwrap();
+        }
+        assert!(!Arc::ptr_eq(&first, &state.accepted(known).unwrap()), "more are kept than may be");
+    }
 }

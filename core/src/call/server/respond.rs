@@ -57,11 +57,13 @@ impl ServerCall {
         }
         self.is_head_sent = true;
         if self.keeps_response() {
-            self.kept.metadata = metadata.clone();
+            if !metadata.is_empty() {
+                self.kept.get_or_insert_default().metadata = metadata.clone();
+            }
             return Ok(None);
         }
         let fields = core::mem::take(fields);
-        let mut head = self.bare_head(fields, self.spec.http_statuses[0], self.content_type.clone());
+        let mut head = self.bare_head(fields, self.request.spec.http_statuses[0], self.request.content_type.clone());
         self.announce_encoding(&mut head.headers);
         head.headers.extend(metadata.as_headers().iter().cloned());
         Ok(Some(head))
@@ -93,7 +95,7 @@ impl ServerCall {
         if !self.keeps_response() {
             return Some(message);
         }
-        self.kept.message = message;
+        self.kept.get_or_insert_default().message = message;
         None
     }
 
@@ -119,7 +121,7 @@ impl ServerCall {
         self.send.check()?;
         self.send.seal()?;
         self.decoder.discard();
-        let kept = core::mem::take(&mut self.kept);
+        let kept = self.kept.take().map(|kept| *kept).unwrap_or_default();
         let lacks_message = self.kind.is_some_and(CallKind::is_single_response) && self.send.sent() == 0;
         let missing = (status.is_ok() && lacks_message).then(|| Status::internal("the handler sent no response"));
         let status = missing.as_ref().unwrap_or(status);
@@ -134,9 +136,9 @@ impl ServerCall {
 
     fn end(&self, fields: Headers, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
         if let Some(head) = &self.refusal {
-            return End::Whole { head: head.clone(), body: Bytes::new() };
+            return End::Whole { head: (**head).clone(), body: Bytes::new() };
         }
-        match (self.spec.trailers, self.spec.error) {
+        match (self.request.spec.trailers, self.request.spec.error) {
             (Trailers::HeaderPrefix(prefix), ErrorForm::HttpJson { number }) => {
                 let (head, body) = self.whole(fields, status, metadata, message, trailers, (prefix, number));
                 End::Whole { head, body }
@@ -147,7 +149,8 @@ impl ServerCall {
                 End::Trailers(headers)
             }
             _ => {
-                let mut head = self.bare_head(fields, self.spec.http_statuses[0], self.content_type.clone());
+                let mut head =
+                    self.bare_head(fields, self.request.spec.http_statuses[0], self.request.content_type.clone());
                 encode_trailers(status, trailers, &mut head.headers);
                 End::Whole { head, body: Bytes::new() }
             }
@@ -164,9 +167,9 @@ impl ServerCall {
         trailers: &Metadata,
         (prefix, number): (&str, bool),
     ) -> (ResponseHead, Bytes) {
-        let http = self.spec.http_statuses[status.code() as usize];
+        let http = self.request.spec.http_statuses[status.code() as usize];
         let (mut head, body) = if status.is_ok() {
-            (self.bare_head(fields, http, self.content_type.clone()), message)
+            (self.bare_head(fields, http, self.request.content_type.clone()), message)
         } else {
             let json = Bytes::from_static(error_json::CONTENT_TYPE.as_bytes());
             (self.bare_head(fields, http, json), error_json::encode(status, number))
@@ -187,21 +190,22 @@ impl ServerCall {
 
     /// Whether the response leaves as a whole, with its outcome in front.
     pub(crate) fn keeps_response(&self) -> bool {
-        matches!(self.spec.trailers, Trailers::HeaderPrefix(_))
+        matches!(self.request.spec.trailers, Trailers::HeaderPrefix(_))
     }
 
     /// What every response of this call begins with.
     fn bare_head(&self, mut headers: Headers, status: u16, content_type: Bytes) -> ResponseHead {
         headers.push(HeaderName::CONTENT_TYPE, content_type);
-        if !self.accept_compressions.is_empty() {
-            headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());
+        let inflates = self.request.accept_compressions();
+        if !inflates.is_empty() {
+            headers.push(self.request.spec.accept_encoding.clone(), inflates.header());
         }
         ResponseHead { status, headers }
     }
 
     fn announce_encoding(&self, headers: &mut Headers) {
-        if let Some(name) = self.encoding.filter(|_| self.send.announces_encoding()) {
-            headers.push(self.spec.encoding.clone(), name);
+        if let Some(name) = self.request.response_encoding().filter(|_| self.send.announces_encoding()) {
+            headers.push(self.request.spec.encoding.clone(), name);
         }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use bytes::Buf;
 
 use super::*;
-use crate::call::{CallLimits, Code};
+use crate::call::{CallLimits, Code, Encodings, Protocol, ServiceVariant};
 use crate::http::{HeaderName, Method, RequestHead};
 
 const LIMITS: CallLimits = limits(&[]);
@@ -118,7 +118,7 @@ fn the_response_echoes_the_requests_content_type() {
     ];
     for (content_type, codec) in types {
         let mut call = accepted(LIMITS, &[("content-type", content_type)]);
-        assert_eq!((call.codec_name(), call.protocol()), (codec, Protocol::Grpc));
+        assert_eq!((call.request().codec_name(), call.request().protocol()), (codec, Protocol::Grpc));
         let head = call.head(&Metadata::new()).unwrap().unwrap();
         assert_eq!((head.status, lines(&head.headers)), (200, owned(&[("content-type", content_type)])));
     }
@@ -130,8 +130,8 @@ fn a_handler_sees_path_authority_and_metadata() {
     let mut head = request(Method::Post, &[GRPC, ("te", "trailers"), ("retries", ""), ("k", "1"), ("k", "2")]);
     head.path = Bytes::from_static(b"/a.B/C?x=/y");
     let Accept::Call(call) = ServerCall::accept(head, LIMITS, NOW) else { panic!("rejected") };
-    assert_eq!((call.path(), call.authority(), call.kind()), ("/a.B/C", "localhost:50051", None));
-    let entries: Vec<_> = call.metadata().iter().map(|(key, value)| (key, value.to_str().unwrap())).collect();
+    assert_eq!((call.request().path(), call.request().authority(), call.kind()), ("/a.B/C", "localhost:50051", None));
+    let entries: Vec<_> = call.request().metadata().iter().map(|(key, value)| (key, value.to_str().unwrap())).collect();
     assert_eq!(entries, [("retries", ""), ("k", "1"), ("k", "2")]);
     assert!(!call.is_readable());
 }
@@ -178,7 +178,7 @@ fn an_unknown_encoding_is_refused_with_the_list_of_known_ones() {
 #[test]
 fn the_response_is_encoded_as_negotiated() {
     let mut call = accepted(GZIP, &[GRPC, ("grpc-accept-encoding", "zstd, gzip")]);
-    assert_eq!(call.response_encoding(), Some("gzip"));
+    assert_eq!(call.request().response_encoding(), Some("gzip"));
     let head = call.head(&Metadata::new()).unwrap().unwrap();
     let expected = [GRPC, ("grpc-accept-encoding", "gzip"), ("grpc-encoding", "gzip")];
     assert_eq!(lines(&head.headers), owned(&expected));
@@ -187,7 +187,7 @@ fn the_response_is_encoded_as_negotiated() {
     assert_eq!(call.envelope(201, true), Err(SendError::TooLarge { size: 201, limit: 200 }));
 
     let mut call = accepted(GZIP, &[GRPC]);
-    assert_eq!(call.response_encoding(), None);
+    assert_eq!(call.request().response_encoding(), None);
     call.head(&Metadata::new()).unwrap().unwrap();
     assert!(matches!(call.envelope(27, true), Err(SendError::Codec(_))));
 
@@ -200,9 +200,9 @@ fn the_response_is_encoded_as_negotiated() {
     // A server that only inflates compresses what answers a compressed request, and nothing unasked.
     let inflates = || CallLimits { send_compressions: Encodings::NONE, ..GZIP };
     let both = [GRPC, ("grpc-encoding", "gzip"), ("grpc-accept-encoding", "gzip")];
-    assert_eq!(accepted(inflates(), &both).response_encoding(), Some("gzip"));
-    assert_eq!(accepted(inflates(), &both[..2]).response_encoding(), Some("gzip"));
-    assert_eq!(accepted(inflates(), &[GRPC, both[2]]).response_encoding(), None);
+    assert_eq!(accepted(inflates(), &both).request().response_encoding(), Some("gzip"));
+    assert_eq!(accepted(inflates(), &both[..2]).request().response_encoding(), Some("gzip"));
+    assert_eq!(accepted(inflates(), &[GRPC, both[2]]).request().response_encoding(), None);
 }
 
 /// tri:30 tri:176, golden: triple-protocol §1.2 and Appendix A1.

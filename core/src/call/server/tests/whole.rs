@@ -50,9 +50,12 @@ fn a_call_of_dubbo_go_is_answered_whole() {
         let fields = [("content-type", content_type), ("accept-encoding", "gzip"), ("user-agent", "x"), ("k", "v")];
         let fields: Vec<_> = version.into_iter().chain(fields).collect();
         let mut call = called(LIMITS, &fields, b"\x0a\x05hello");
-        assert_eq!(call.protocol(), Protocol::Triple);
-        assert!(content_type.contains(call.codec_name()));
-        assert_eq!((call.metadata().len(), call.metadata().get("k").unwrap().to_str()), (1, Some("v")));
+        assert_eq!(call.request().protocol(), Protocol::Triple);
+        assert!(content_type.contains(call.request().codec_name()));
+        assert_eq!(
+            (call.request().metadata().len(), call.request().metadata().get("k").unwrap().to_str()),
+            (1, Some("v"))
+        );
         assert_eq!(pull(&mut call).unwrap(), b"\x0a\x05hello");
         assert!(matches!(call.recv(), Recv::End));
 
@@ -201,7 +204,7 @@ fn an_unknown_encoding_is_refused_with_the_list_of_known_ones() {
 fn a_response_announces_the_encoding_that_its_message_has() {
     for (compressed, expected) in [(true, Some("gzip")), (false, None)] {
         let mut call = called(GZIP, &[PROTO, ("accept-encoding", "gzip,br")], b"");
-        assert_eq!(call.response_encoding(), Some("gzip"));
+        assert_eq!(call.request().response_encoding(), Some("gzip"));
         call.head(&Metadata::new()).unwrap();
         call.envelope(4, compressed).unwrap();
         call.keep(Bytes::from_static(b"echo"));
@@ -274,8 +277,8 @@ fn group_and_version_are_read_in_every_dialect() {
     let fields = [("tri-service-group", "blue"), ("tri-service-version", "2.0.0")];
     for content_type in [PROTO, GRPC] {
         let call = accepted(LIMITS, &[content_type, fields[0], fields[1]]);
-        assert_eq!((call.variant().group(), call.variant().version()), ("blue", "2.0.0"));
-        assert_eq!(accepted(LIMITS, &[content_type]).variant(), &ServiceVariant::DEFAULT);
+        assert_eq!((call.request().variant().group(), call.request().variant().version()), ("blue", "2.0.0"));
+        assert_eq!(accepted(LIMITS, &[content_type]).request().variant(), &ServiceVariant::DEFAULT);
     }
 }
 
