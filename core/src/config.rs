@@ -162,6 +162,10 @@ config! {
         max_send_header_list / "max-send-header-list": u32 = 8 * 1024;
         /// Most fields in one header list we accept. Default 128.
         max_headers / "max-headers": usize = 128;
+        /// Received heads and trailers that are kept to be recognised when the same octets come again; each of at most
+        /// 256 bytes, or 4 KiB of RFC 9113 §10.5.1. With 0 every header block is decoded, which looks the same from
+        /// outside; to compare, and to find faults. Default 8.
+        max_known_heads / "max-known-heads": usize = 8;
         /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Default 4 KiB.
         header_table / "header-table": u32 = 4096;
         /// Largest message we accept, in bytes; a larger one ends the call with `ResourceExhausted`
@@ -250,6 +254,7 @@ impl Config {
             max_header_list: 2 * 1024,
             max_send_header_list: 2 * 1024,
             max_headers: 32,
+            max_known_heads: 2,
             header_table: 512,
             max_recv_message: 4 * 1024,
             max_reserved: 8 * 1024,

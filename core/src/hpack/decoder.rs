@@ -55,6 +55,8 @@ pub struct Decoder {
     /// The limit fell below the table's size: the next block must begin with an update to this or less.
     demanded: Option<usize>,
     scratch: BytesMut,
+    /// How often the table, or what the next block must begin with, has changed.
+    generation: u64,
     poisoned: bool,
 }
 
@@ -75,6 +77,7 @@ impl Decoder {
             limit: max_table_size as usize,
             demanded: None,
             scratch: BytesMut::new(),
+            generation: 0,
             poisoned: false,
         }
     }
@@ -84,10 +87,17 @@ impl Decoder {
     /// block must begin with an update (RFC 9113 §4.3.1).
     pub fn set_max_table_size(&mut self, size: u32) {
         let size = size as usize;
+        self.generation += 1;
         self.limit = size;
         if size < self.table.max_size() {
             self.demanded = Some(self.demanded.map_or(size, |demanded| demanded.min(size)));
         }
+    }
+
+    /// A number that rises whenever the meaning of later blocks may have changed. A block that left it as it was
+    /// decodes to the same fields, and may be left out, as long as it stays.
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Decodes one whole block, CONTINUATIONs joined.
@@ -160,6 +170,7 @@ impl Decoder {
             if size > self.limit {
                 return Err(DecodeError::SizeUpdate);
             }
+            self.generation += 1;
             self.table.set_max_size(size);
             if self.demanded.is_some_and(|demanded| size <= demanded) {
                 self.demanded = None;
@@ -178,6 +189,7 @@ impl Decoder {
         };
         let value = self.string(reader)?;
         if indexing == Indexing::Insert {
+            self.generation += 1;
             if let Some(entry) = self.table.insert(&name, &value, ()) {
                 return Ok(Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false });
             }

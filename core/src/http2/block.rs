@@ -1,7 +1,6 @@
 //! Header blocks on the way in: gathered if they are cut, decoded once, turned into heads and trailers.
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -14,19 +13,26 @@ use crate::http::{Headers, ResponseHead};
 use crate::http2::Side;
 use crate::http2::connection::{Http2, Incoming, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, FrameHeader, Layout};
+use crate::http2::memo::Recalled;
 use crate::http2::recv::{Checked, Located, State, Step, calm, protocol, stream_closed};
 use crate::http2::store::{PastId, StreamKey};
 use crate::http2::stream::{Closed, Phase, Stream, StreamState};
-use crate::http2::validate::{FieldList, ListKind, Malformed};
+use crate::http2::validate::{FieldList, List, ListKind, Malformed};
 
-/// A header block that is being received.
-#[derive(Debug)]
-pub(super) struct Block {
+/// How a header block began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
     pub(super) id: u32,
     purpose: Purpose,
     end_stream: bool,
     /// The deprecated priority fields name the stream itself.
     depends_on_itself: bool,
+}
+
+/// A header block that arrives in pieces.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) opening: Opening,
     continuations: usize,
     /// Octets of fragments announced so far.
     announced: usize,
@@ -47,8 +53,22 @@ enum Purpose {
     Late,
 }
 
+/// Why a list is of no use to its stream.
+#[derive(Clone, Copy, Debug)]
+enum Unfit {
+    TooLarge,
+    Malformed,
+}
+
+impl From<Malformed> for Unfit {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
 impl Http2 {
-    pub(super) fn begin_block(&mut self, header: FrameHeader, layout: Layout) -> Checked<()> {
+    /// HEADERS, of which `input` holds what follows the prelude.
+    pub(super) fn begin_block(&mut self, header: FrameHeader, layout: Layout, input: &mut RecvBuf) -> Checked<Step> {
         let id = header.stream;
         let purpose = match self.locate(id) {
             Located::Live(key) => match self.streams.get(key).and_then(|stream| stream.state.remote()) {
@@ -70,17 +90,22 @@ impl Http2 {
             }
             Located::Idle => return Err(protocol("HEADERS on a stream that the peer cannot open")),
         };
-        self.parser.block = Some(Block {
+        let opening = Opening {
             id,
             purpose,
             end_stream: header.has(frame::END_STREAM),
             depends_on_itself: layout.dependency == Some(id),
-            continuations: 0,
-            announced: 0,
-            scratch: Vec::new(),
-        });
+        };
+        let last = header.has(frame::END_HEADERS);
+        if last && input.len() >= layout.body {
+            self.check_announced(layout.body)?;
+            self.parser.skip(layout.padding);
+            return self.whole_block(opening, layout.body, input);
+        }
+        self.parser.block = Some(Block { opening, continuations: 0, announced: 0, scratch: Vec::new() });
         self.arm(Timeout::HeaderBlock, self.config.header_block_timeout);
-        self.begin_fragment(layout.body, layout.padding, header.has(frame::END_HEADERS))
+        self.begin_fragment(layout.body, layout.padding, last)?;
+        Ok(Step::Progress)
     }
 
     pub(super) fn continue_block(&mut self, header: FrameHeader) -> Checked<()> {
@@ -96,87 +121,133 @@ impl Http2 {
     fn begin_fragment(&mut self, left: usize, padding: usize, last: bool) -> Checked<()> {
         if let Some(block) = &mut self.parser.block {
             block.announced = block.announced.saturating_add(left);
-            // Compression never makes a list larger than this.
-            if block.announced > (self.config.max_header_list as usize).saturating_mul(2) {
-                return Err(calm("header block far above the limit"));
-            }
+            let announced = block.announced;
+            self.check_announced(announced)?;
         }
         self.parser.state = State::Fragment { left, padding, last };
         Ok(())
     }
 
-    pub(super) fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
-        let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
-        let in_place = last && block.scratch.is_empty() && input.len() >= left;
-        let n = left.min(input.len());
-        if !in_place {
-            block.scratch.extend_from_slice(input.data().get(..n).unwrap_or_default());
-            if n < left {
-                input.skip(n);
-                self.parser.state = State::Fragment { left: left - n, padding, last };
-                return Ok(Step::Starved);
-            }
+    /// Compression never makes a list much larger than it is.
+    fn check_announced(&self, octets: usize) -> Checked<()> {
+        if octets > (self.config.max_header_list as usize).saturating_mul(2) {
+            return Err(calm("header block far above the limit"));
         }
-        let octets = input.split_to(n);
-        self.parser.state = if padding == 0 { State::Header } else { State::Skip(padding) };
-        if !last {
-            return Ok(Step::Progress);
-        }
-        let Some(mut block) = self.parser.block.take() else { return Ok(Step::Progress) };
-        self.timers.clear(Timeout::HeaderBlock);
-        let octets = if in_place { octets } else { Bytes::from(mem::take(&mut block.scratch)) };
-        let event = self.block(&block, &octets)?;
-        Ok(event.map_or(Step::Progress, Step::Event))
+        Ok(())
     }
 
-    /// A whole header block. It is decoded whatever becomes of its stream, or the tables would part.
-    fn block(&mut self, block: &Block, octets: &Bytes) -> Checked<Option<Incoming>> {
-        let lenient = self.config.lenient_grpc_message;
-        let phase = match block.purpose {
-            Purpose::Message(key) => self.streams.get(key).and_then(|stream| stream.state.remote()),
-            _ => None,
+    pub(super) fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
+        let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
+        if last && block.scratch.is_empty() && input.len() >= left {
+            let opening = block.opening;
+            self.end_of_block(padding);
+            return self.whole_block(opening, left, input);
+        }
+        let n = left.min(input.len());
+        block.scratch.extend_from_slice(input.data().get(..n).unwrap_or_default());
+        input.skip(n);
+        if n < left {
+            self.parser.state = State::Fragment { left: left - n, padding, last };
+            return Ok(Step::Starved);
+        }
+        if !last {
+            self.parser.skip(padding);
+            return Ok(Step::Progress);
+        }
+        let (opening, octets) = (block.opening, Bytes::from(mem::take(&mut block.scratch)));
+        self.end_of_block(padding);
+        let kind = self.kind(&opening);
+        let (list, _) = self.decode(kind, &octets)?;
+        self.block(&opening, list)
+    }
+
+    fn end_of_block(&mut self, padding: usize) {
+        self.parser.block = None;
+        self.parser.skip(padding);
+        self.timers.clear(Timeout::HeaderBlock);
+    }
+
+    /// A block that lies in the first `len` octets of `input`.
+    fn whole_block(&mut self, opening: Opening, len: usize, input: &mut RecvBuf) -> Checked<Step> {
+        let kind = self.kind(&opening);
+        let octets = input.data().get(..len).unwrap_or_default();
+        let list = match self.memo.recall(kind, self.decoder.generation(), octets) {
+            Recalled::Known(list) => {
+                input.skip(len);
+                Ok(list)
+            }
+            Recalled::Again(candidate) => {
+                input.skip(len);
+                let (list, size) = self.decode(kind, &candidate.octets)?;
+                if let Ok(list) = &list {
+                    self.memo.keep(candidate, self.decoder.generation(), size, list);
+                }
+                list
+            }
+            Recalled::Unknown => self.decode(kind, &input.split_to(len))?.0,
         };
-        let kind = match (self.side, phase) {
+        self.block(&opening, list)
+    }
+
+    fn kind(&self, opening: &Opening) -> ListKind {
+        let lenient = self.config.lenient_grpc_message;
+        match (self.side, self.phase(opening)) {
             (Side::Server, None) => ListKind::Request,
             (Side::Server, Some(_)) => ListKind::RequestTrailers,
             (Side::Client, Some(Phase::Body)) => ListKind::ResponseTrailers { lenient },
             (Side::Client, _) => ListKind::Response { lenient },
-        };
+        }
+    }
+
+    /// What the stream of a message waits for. None once it was reset from our side, as may happen while the block is
+    /// under way.
+    fn phase(&self, opening: &Opening) -> Option<Phase> {
+        match opening.purpose {
+            Purpose::Message(key) => self.streams.get(key).and_then(|stream| stream.state.remote()),
+            _ => None,
+        }
+    }
+
+    /// Decodes a block, whatever becomes of its stream, or the tables would part. Also returns the size of its list.
+    fn decode(&mut self, kind: ListKind, octets: &Bytes) -> Checked<(Result<List, Unfit>, usize)> {
         let mut list = FieldList::new(kind);
         let limits = ListLimits { bytes: self.config.max_header_list as usize, fields: self.config.max_headers };
         let size = self
             .decoder
             .decode(octets, limits, &mut |field| list.push(field))
             .map_err(|error| PeerMisbehaved { code: error.code(), detail: error.detail() })?;
-        let too_large = !size.is_within(limits);
-        match block.purpose {
-            Purpose::Nothing => Ok(None),
-            Purpose::Late => self.refuse(block.id, ErrorCode::STREAM_CLOSED).map(|()| None),
-            Purpose::Request => self.request(block, list, too_large),
-            Purpose::Message(key) => {
-                // While the block was under way the stream may have been reset from our side.
-                let Some(phase) = phase else { return Ok(None) };
-                if too_large {
-                    return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM).map(|()| None);
-                }
-                let outcome = if block.depends_on_itself {
-                    Err(Malformed("a stream that depends on itself"))
-                } else {
-                    match phase {
-                        Phase::Head => self.response(key, block, list, size.bytes),
-                        Phase::Body => self.trailers(key, block, list),
-                    }
-                };
-                match outcome {
-                    Ok(event) => Ok(event),
-                    Err(Malformed(_)) => self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
-                }
-            }
-        }
+        let list =
+            if size.is_within(limits) { list.finish(size.bytes).map_err(Unfit::from) } else { Err(Unfit::TooLarge) };
+        Ok((list, size.bytes))
     }
 
-    fn request(&mut self, block: &Block, list: FieldList, too_large: bool) -> Checked<Option<Incoming>> {
-        let id = block.id;
+    /// What a whole block means for its stream.
+    fn block(&mut self, opening: &Opening, list: Result<List, Unfit>) -> Checked<Step> {
+        let event = match opening.purpose {
+            Purpose::Nothing => None,
+            Purpose::Late => {
+                self.refuse(opening.id, ErrorCode::STREAM_CLOSED)?;
+                None
+            }
+            Purpose::Request => self.request(opening, list)?,
+            Purpose::Message(_) if self.phase(opening).is_none() => None,
+            Purpose::Message(key) => match list.and_then(|list| self.message(key, opening, list)) {
+                Ok(event) => event,
+                Err(unfit) => {
+                    let code = match unfit {
+                        Unfit::TooLarge => ErrorCode::ENHANCE_YOUR_CALM,
+                        Unfit::Malformed => ErrorCode::PROTOCOL_ERROR,
+                    };
+                    self.stream_fault(key, code)?;
+                    None
+                }
+            },
+        };
+        Ok(event.map_or(Step::Progress, Step::Event))
+    }
+
+    fn request(&mut self, opening: &Opening, list: Result<List, Unfit>) -> Checked<Option<Incoming>> {
+        let Opening { id, end_stream, .. } = *opening;
         if self.streams.len() >= self.config.max_concurrent_streams as usize {
             self.write_rst(id, ErrorCode::REFUSED_STREAM);
             self.streams.remember(id, Closed::WeReset);
@@ -186,24 +257,24 @@ impl Http2 {
             }
             return Ok(None);
         }
-        if too_large {
-            let head = ResponseHead { status: 431, headers: Headers::new() };
-            self.answer_refused(id, &head);
-            if block.end_stream {
-                self.streams.remember(id, Closed::Ended);
-                return self.abuse.stream_fault(self.now).map(|()| None);
+        let is_complete = |length: Option<u64>| !end_stream || length.unwrap_or(0) == 0;
+        let (head, content_length) = match list {
+            Ok(List::Request { head, content_length }) if is_complete(content_length) && !opening.depends_on_itself => {
+                (head, content_length)
             }
-            return self.refuse(id, ErrorCode::NO_ERROR).map(|()| None);
-        }
-        let checked = list.into_request().and_then(|(head, length)| {
-            let fits = !block.end_stream || length.unwrap_or(0) == 0;
-            if fits && !block.depends_on_itself { Ok((head, length)) } else { Err(Malformed("")) }
-        });
-        let Ok((head, content_length)) = checked else {
-            return self.refuse(id, ErrorCode::PROTOCOL_ERROR).map(|()| None);
+            Err(Unfit::TooLarge) => {
+                let head = ResponseHead { status: 431, headers: Headers::new() };
+                self.answer_refused(id, &head);
+                if end_stream {
+                    self.streams.remember(id, Closed::Ended);
+                    return self.abuse.stream_fault(self.now).map(|()| None);
+                }
+                return self.refuse(id, ErrorCode::NO_ERROR).map(|()| None);
+            }
+            _ => return self.refuse(id, ErrorCode::PROTOCOL_ERROR).map(|()| None),
         };
         let mut state = StreamState::Open { local: Phase::Head, remote: Phase::Body };
-        if block.end_stream {
+        if end_stream {
             state.received_end();
         }
         let mut stream = Stream::new(state, self.peer.initial_window, self.local.stream_window());
@@ -216,48 +287,46 @@ impl Http2 {
         if id > LAST_COMFORTABLE_ID {
             self.shutdown(self.now);
         }
-        Ok(Some(Incoming::Request { stream: key, head: Arc::new(head), end: block.end_stream }))
+        Ok(Some(Incoming::Request { stream: key, head, end: end_stream }))
     }
 
-    fn response(
-        &mut self,
-        key: StreamKey,
-        block: &Block,
-        list: FieldList,
-        size: usize,
-    ) -> Result<Option<Incoming>, Malformed> {
-        let (head, content_length) = list.into_response()?;
+    /// A response, or trailers, of a live stream.
+    fn message(&mut self, key: StreamKey, opening: &Opening, list: List) -> Result<Option<Incoming>, Unfit> {
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
-        let end = block.end_stream;
-        if head.status < 200 {
-            // Informational, and of no interest to a call. All of them together may be as large as one list.
-            stream.informational = stream.informational.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
-            let bearable = stream.informational <= self.config.max_header_list;
-            return if end || head.status == 101 || !bearable { Err(Malformed("informational")) } else { Ok(None) };
+        let end = opening.end_stream;
+        if opening.depends_on_itself {
+            return Err(Unfit::Malformed);
         }
-        let bodiless = stream.is_head || matches!(head.status, 204 | 304);
-        stream.content_length = if bodiless { Some(0) } else { content_length };
-        if end && stream.content_length.unwrap_or(0) != 0 {
-            return Err(Malformed("content-length without a body"));
-        }
-        stream.state.received_head();
         let (call, released) = (stream.call, stream.released);
+        let event = match list {
+            List::Request { .. } => return Err(Unfit::Malformed),
+            List::Response { head, size, .. } if head.status < 200 => {
+                // Of no interest to a call. All of them together may be as large as one list.
+                stream.informational = stream.informational.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
+                let bearable = stream.informational <= self.config.max_header_list;
+                return if end || head.status == 101 || !bearable { Err(Unfit::Malformed) } else { Ok(None) };
+            }
+            List::Response { head, content_length, .. } => {
+                let bodiless = stream.is_head || matches!(head.status, 204 | 304);
+                stream.content_length = if bodiless { Some(0) } else { content_length };
+                if end && stream.content_length.unwrap_or(0) != 0 {
+                    return Err(Unfit::Malformed);
+                }
+                stream.state.received_head();
+                Incoming::Response { stream: key, call, head, end }
+            }
+            List::Trailers(headers) => {
+                // Nothing may follow them, and nothing may be missing of the body.
+                if !end || stream.content_length.unwrap_or(0) != 0 {
+                    return Err(Unfit::Malformed);
+                }
+                Incoming::Trailers { stream: key, call, headers }
+            }
+        };
         self.abuse.useful_frame();
         if end {
             self.received_end(key);
         }
-        Ok((!released).then_some(Incoming::Response { stream: key, call, head: Arc::new(head), end }))
-    }
-
-    fn trailers(&mut self, key: StreamKey, block: &Block, list: FieldList) -> Result<Option<Incoming>, Malformed> {
-        let headers = list.into_trailers()?;
-        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
-        if !block.end_stream || stream.content_length.unwrap_or(0) != 0 {
-            return Err(Malformed("trailers without END_STREAM, or a body shorter than content-length"));
-        }
-        let (call, released) = (stream.call, stream.released);
-        self.abuse.useful_frame();
-        self.received_end(key);
-        Ok((!released).then_some(Incoming::Trailers { stream: key, call, headers: Arc::new(headers) }))
+        Ok((!released).then_some(event))
     }
 }

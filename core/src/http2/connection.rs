@@ -20,6 +20,7 @@ use crate::http2::Side;
 use crate::http2::abuse::Abuse;
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
+use crate::http2::memo::Memo;
 use crate::http2::ping::KeepAlive;
 use crate::http2::recv::Parser;
 use crate::http2::reserve::{Outcome, Reservations};
@@ -82,6 +83,7 @@ pub(crate) struct Http2 {
     /// Octets that were left in the receive window.
     pub(super) unread: usize,
     pub(super) decoder: hpack::Decoder,
+    pub(super) memo: Memo,
     pub(super) encoder: hpack::Encoder,
     pub(super) local: LocalSettings,
     pub(super) peer: PeerSettings,
@@ -140,6 +142,7 @@ impl Http2 {
             parser: Parser::new(side),
             unread: 0,
             decoder: hpack::Decoder::new(LocalSettings::initial_header_table_size()),
+            memo: Memo::new(config.max_known_heads),
             encoder: hpack::Encoder::new(config.header_table),
             local,
             peer: PeerSettings::new(),

@@ -13,6 +13,7 @@
 //! | `sched` | whose turn it is to send |
 //! | `reserve` | windows raised for large messages |
 //! | `validate` | field lists to heads |
+//! | `memo` | header blocks that are recognised |
 //! | `abuse` | budgets |
 //! | `ping` | keepalive and the round trip of a drain |
 //! | `unary` | messages that need no turn |
@@ -26,6 +27,7 @@ mod block;
 mod connection;
 mod end;
 mod flow;
+mod memo;
 mod ping;
 mod recv;
 mod reserve;

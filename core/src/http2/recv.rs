@@ -84,6 +84,11 @@ impl Parser {
         };
         Self { state, block: None }
     }
+
+    /// `padding` octets, and then the next frame.
+    pub(super) fn skip(&mut self, padding: usize) {
+        self.state = if padding == 0 { State::Header } else { State::Skip(padding) };
+    }
 }
 
 impl Http2 {
@@ -162,7 +167,7 @@ impl Http2 {
             }
         }
         match &self.parser.block {
-            Some(block) if header.kind != Kind::CONTINUATION || header.stream != block.id => {
+            Some(block) if header.kind != Kind::CONTINUATION || header.stream != block.opening.id => {
                 return Err(protocol("header block interrupted"));
             }
             None if header.kind == Kind::CONTINUATION => return Err(protocol("CONTINUATION without a header block")),
@@ -178,7 +183,7 @@ impl Http2 {
                 input.skip(HEADER_LEN + layout.prelude);
                 match header.kind {
                     Kind::DATA => self.begin_data(header, layout)?,
-                    _ => self.begin_block(header, layout)?,
+                    _ => return self.begin_block(header, layout, input),
                 }
             }
             Kind::CONTINUATION => {

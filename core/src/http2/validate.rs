@@ -4,6 +4,7 @@
 //! decides. A malformed message costs its stream, never the connection.
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -26,6 +27,22 @@ pub(crate) enum ListKind {
     ResponseTrailers {
         lenient: bool,
     },
+}
+
+/// What a field list came to. Heads and trailers are shared: see [`memo`](super::memo).
+#[derive(Clone, Debug)]
+pub(crate) enum List {
+    Request {
+        head: Arc<RequestHead>,
+        content_length: Option<u64>,
+    },
+    /// Of an informational response, too. `size` is that of [`FieldList::finish`].
+    Response {
+        head: Arc<ResponseHead>,
+        content_length: Option<u64>,
+        size: usize,
+    },
+    Trailers(Arc<Headers>),
 }
 
 /// A field list under construction.
@@ -133,11 +150,19 @@ impl FieldList {
         Ok(())
     }
 
-    /// The head of a request, and its `content-length`.
-    pub(crate) fn into_request(self) -> Result<(RequestHead, Option<u64>), Malformed> {
+    /// The whole list, which is of `size` as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+    pub(crate) fn finish(self, size: usize) -> Result<List, Malformed> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
+        match self.kind {
+            ListKind::Request => self.into_request(),
+            ListKind::Response { .. } => self.into_response(size),
+            ListKind::RequestTrailers | ListKind::ResponseTrailers { .. } => Ok(List::Trailers(Arc::new(self.headers))),
+        }
+    }
+
+    fn into_request(self) -> Result<List, Malformed> {
         let method = Method::from_bytes(&self.method.filter(|m| !m.is_empty()).ok_or(Malformed("no :method"))?);
         if let (Some(authority), Some(host)) = (&self.authority, &self.host) {
             if authority != host {
@@ -160,28 +185,18 @@ impl FieldList {
             return Err(Malformed(":path does not begin with a slash"));
         }
         let head = RequestHead { method, scheme, authority, path, headers: self.headers, deadline: None };
-        Ok((head, self.content_length))
+        Ok(List::Request { head: Arc::new(head), content_length: self.content_length })
     }
 
-    /// The head of a response, informational ones included, and its `content-length`.
-    pub(crate) fn into_response(self) -> Result<(ResponseHead, Option<u64>), Malformed> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
-        }
+    fn into_response(self, size: usize) -> Result<List, Malformed> {
         let status = match self.status.as_deref() {
             Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9']) => {
                 [a, b, c].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'))
             }
             _ => return Err(Malformed("no :status of three digits")),
         };
-        Ok((ResponseHead { status, headers: self.headers }, self.content_length))
-    }
-
-    pub(crate) fn into_trailers(self) -> Result<Headers, Malformed> {
-        match self.fault {
-            Some(fault) => Err(fault),
-            None => Ok(self.headers),
-        }
+        let head = ResponseHead { status, headers: self.headers };
+        Ok(List::Response { head: Arc::new(head), content_length: self.content_length, size })
     }
 }
 

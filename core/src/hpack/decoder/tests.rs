@@ -341,3 +341,24 @@ fn an_unwinding_callback_poisons_the_decoder() {
     assert!(result.is_err());
     assert_eq!(lines(&mut decoder, "82"), Err(DecodeError::Poisoned));
 }
+
+/// What a later block means may change by an insertion, an update and a new limit, and by nothing else.
+#[test]
+fn the_generation_rises_with_the_tables() {
+    let mut decoder = decoder();
+    let mut after = |block: &str| {
+        let before = decoder.generation();
+        lines(&mut decoder, block).unwrap();
+        decoder.generation() > before
+    };
+    assert!(after("4001610131"), "inserted");
+    assert!(!after("be"));
+    assert!(!after("82"));
+    assert!(!after("0001610132"), "not indexed");
+    assert!(!after("1001610132"), "never indexed");
+    assert!(after("4001610131"), "inserted again");
+    assert!(after("3fe11f82"), "an update, even to the same size");
+    let before = decoder.generation();
+    decoder.set_max_table_size(DEFAULT_TABLE_SIZE - 1);
+    assert!(decoder.generation() > before);
+}

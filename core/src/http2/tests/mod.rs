@@ -4,6 +4,7 @@ mod flow;
 mod goaway;
 mod headers;
 mod limits;
+mod memo;
 mod random;
 mod reservations;
 mod settings;

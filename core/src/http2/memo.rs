@@ -1,0 +1,102 @@
+//! Header blocks that are recognised instead of decoded.
+//!
+//! A peer that makes the same call again sends the same few octets, all of them indices into a table that has not
+//! changed. A block that left HPACK's tables as they were means the same list for as long as they stay so: its octets,
+//! and the [generation](crate::hpack::Decoder::generation) of the tables, stand for the list. What it came to is
+//! shared, so that who receives it may recognise it in turn, by its address.
+//!
+//! A block is kept when it is seen for the second time: those that hold a time or an identifier of their own come only
+//! once, and must not drive out the rest. The plain way, [`Decoder`](crate::hpack::Decoder) and
+//! [`FieldList`](crate::http2::validate::FieldList), gives the same answers; it is what the tests compare with.
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::http::hash;
+use crate::http2::validate::{List, ListKind};
+
+/// Longest block that is kept, in octets. One of indices has an octet a field.
+const MAX_OCTETS: usize = 256;
+/// Largest list that is kept, by the count of SETTINGS_MAX_HEADER_LIST_SIZE.
+const MAX_LIST: usize = 4 * 1024;
+
+/// Blocks and what they came to, at most `Config::max_known_heads`.
+#[derive(Debug)]
+pub(super) struct Memo {
+    /// A block has its place by its hash. Made when the first one is seen.
+    places: Vec<Place>,
+    capacity: usize,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Hash of the last block that was not known.
+    seen: u32,
+    known: Option<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    kind: ListKind,
+    generation: u64,
+    octets: Bytes,
+    list: List,
+}
+
+/// The answer of [`Memo::recall`].
+pub(super) enum Recalled {
+    Known(List),
+    /// To be decoded, and to be kept in this place if that changes nothing in the tables.
+    Again(Candidate),
+    Unknown,
+}
+
+/// A block that was seen before.
+pub(super) struct Candidate {
+    place: usize,
+    kind: ListKind,
+    generation: u64,
+    /// The block, in memory of its own: strings that lie in it are to be slices of this.
+    pub(super) octets: Bytes,
+}
+
+impl Memo {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { places: Vec::new(), capacity }
+    }
+
+    /// What is known of a block.
+    pub(super) fn recall(&mut self, kind: ListKind, generation: u64, octets: &[u8]) -> Recalled {
+        if octets.len() > MAX_OCTETS || self.capacity == 0 {
+            return Recalled::Unknown;
+        }
+        if self.places.is_empty() {
+            self.places.resize_with(self.capacity, Place::default);
+        }
+        let hash = hash(0, octets);
+        let at = ((u64::from(hash) * self.places.len() as u64) >> 32) as usize;
+        let Some(place) = self.places.get_mut(at) else { return Recalled::Unknown };
+        if let Some(known) = &place.known {
+            if known.octets == octets && known.generation == generation && known.kind == kind {
+                return Recalled::Known(known.list.clone());
+            }
+        }
+        if core::mem::replace(&mut place.seen, hash) != hash {
+            return Recalled::Unknown;
+        }
+        Recalled::Again(Candidate { place: at, kind, generation, octets: Bytes::copy_from_slice(octets) })
+    }
+
+    /// Keeps what a block came to, a list of `size`, unless that left the tables in another `generation`.
+    pub(super) fn keep(&mut self, candidate: Candidate, generation: u64, size: usize, list: &List) {
+        let Candidate { place, kind, octets, .. } = candidate;
+        if generation != candidate.generation || size > MAX_LIST {
+            return;
+        }
+        if let Some(place) = self.places.get_mut(place) {
+            place.known = Some(Known { kind, generation, octets, list: list.clone() });
+        }
+    }
+}
