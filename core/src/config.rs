@@ -233,6 +233,11 @@ config! {
         /// Unary messages that need not wait are encoded straight into the output. Off, every message goes the
         /// general way, which looks the same to the peer; to compare, and to find faults. Default on.
         unary_fast_path / "unary-fast-path": bool = true;
+        /// Bytes of a stream's messages that are held back, to leave together; 0 holds nothing back. At most
+        /// `send_buffer`. A call may choose otherwise. Default 0.
+        flush_watermark / "flush-watermark": usize = 0;
+        /// The longest time that messages are held back, if `flush_watermark` holds any. Default 1 ms.
+        flush_linger / "flush-linger": Option<Duration> = Some(Duration::from_millis(1));
     }
     code {
         /// Names of the compressions that this side can undo, the preferred first: a client offers them. Whoever

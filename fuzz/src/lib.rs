@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod coalesce;
 mod connection;
 mod envelope;
 mod frame;
@@ -15,6 +16,7 @@ pub mod oracle;
 pub mod trace;
 mod triple;
 
+pub use coalesce::coalesce_model;
 pub use connection::{client_bytes, server_bytes};
 pub use envelope::envelope;
 pub use frame::frame;
@@ -28,6 +30,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("client_bytes", client_bytes),
+    ("coalesce_model", coalesce_model),
     ("envelope", envelope),
     ("frame", frame),
     ("hpack_decode", hpack_decode),

@@ -74,6 +74,8 @@ pub use transport::{Io, Transport};
 
 // What users and generated code need of the core and of std, under the same root.
 #[doc(no_inline)]
+pub use trirpc_core::buf::FlushPolicy;
+#[doc(no_inline)]
 pub use trirpc_core::call::{
     CallKind, CallOptions, Code, Codec, Compression, Metadata, Method, MethodCodec, MethodSpec, Origin, Protocol,
     ServiceVariant, Status, TripleHeaders,

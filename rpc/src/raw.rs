@@ -196,6 +196,12 @@ pub trait Carrier: MaybeSend + MaybeSync {
     /// The status of the call, when it has ended; or why the message cannot be sent.
     fn poll_send(&self, key: CallKey, message: &mut Outgoing<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Status>>;
 
+    /// Lets everything leave that the call's [policy](trirpc_core::buf::FlushPolicy) holds back.
+    ///
+    /// # Errors
+    /// The status of the call, when it has ended.
+    fn flush(&self, key: CallKey) -> Result<(), Status>;
+
     /// No further message will be sent.
     ///
     /// # Errors
@@ -323,6 +329,15 @@ impl RawSender {
         self.0.carrier.poll_send(self.0.key, message, cx)
     }
 
+    /// As [`Carrier::flush`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush(&mut self) -> Result<(), Status> {
+        self.0.follow();
+        self.0.carrier.flush(self.0.key)
+    }
+
     /// As [`Carrier::finish`].
     ///
     /// # Errors
@@ -390,6 +405,10 @@ struct Failed(Status);
 impl Carrier for Failed {
     fn poll_send(&self, _: CallKey, _: &mut Outgoing<'_>, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Err(self.0.clone()))
+    }
+
+    fn flush(&self, _: CallKey) -> Result<(), Status> {
+        Err(self.0.clone())
     }
 
     fn finish(&self, _: CallKey) -> Result<(), Status> {

@@ -57,7 +57,16 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// No further message follows. If the call has failed by now, its receiver says why.
+    /// Lets everything leave that was sent so far and is held back, on a call whose messages are
+    /// ([`FlushPolicy`](trirpc_core::buf::FlushPolicy)). It does not wait until it has left.
+    ///
+    /// # Errors
+    /// The call's status, when it has ended.
+    pub fn flush(&mut self) -> Result<(), Status> {
+        self.raw.flush()
+    }
+
+    /// No further message follows, and nothing is held back any more. If the call has failed by now, its receiver says why.
     pub fn finish(self) {
         let _ = self.raw.finish();
     }

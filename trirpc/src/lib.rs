@@ -24,6 +24,7 @@ pub use trirpc_smol as smol;
 
 pub use bytes::Bytes;
 pub use trirpc_core::Config;
+pub use trirpc_core::buf::FlushPolicy;
 pub use trirpc_core::call::{
     CallKind, CallOptions, Code, Codec, Compression, Metadata, MetadataError, Method, MethodSpec, Origin, Protocol,
     ServiceVariant, Status, TripleHeaders,

@@ -5,15 +5,19 @@
 //! holds a slice of it, so an early or a double return cannot be expressed.
 
 mod arena;
+mod coalesce;
 mod message;
 mod pool;
 mod recv;
+mod rope;
 mod transmit;
 
 pub(crate) use arena::Arena;
+pub use coalesce::{CoalesceBuf, FlushPolicy};
 pub use message::{Encoded, MessageBuf};
 pub use pool::BufferPool;
 pub use recv::RecvBuf;
+pub use rope::Piece;
 pub use transmit::Transmit;
 
 /// Slices below this size are copied instead of shared: a copy of it costs nanoseconds, a shared slice

@@ -3,6 +3,7 @@
 //! Scripts are lists of (operation, size), so that they shrink well.
 
 mod arena;
+mod coalesce;
 mod message;
 mod pool;
 mod recv;

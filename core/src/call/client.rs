@@ -163,6 +163,10 @@ impl ClientCall {
         self.send.is_finished()
     }
 
+    pub(crate) const fn send_side(&self) -> &SendSide {
+        &self.send
+    }
+
     /// Why nothing more can be sent, if the call has ended.
     pub fn send_error(&self) -> Option<SendError> {
         self.send.error()

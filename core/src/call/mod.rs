@@ -40,6 +40,7 @@ pub use metadata::{Metadata, MetadataError, Value};
 pub use method::{CallKind, InvalidPath, Method, MethodCodec, MethodSpec};
 pub use options::{CallLimits, CallOptions};
 pub use protocol::{Protocol, TripleHeaders};
+pub(crate) use send::SendSide;
 pub use server::{Accept, Accepted, End, ServerCall};
 pub use status::{Code, Origin, Status};
 pub use timeout::{InvalidTimeout, format_grpc_timeout, parse_grpc_timeout};

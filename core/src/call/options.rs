@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::metadata::Metadata;
 use super::protocol::{Protocol, TripleHeaders};
 use super::variant::ServiceVariant;
+use crate::buf::FlushPolicy;
 use crate::config::Config;
 use crate::encodings::Encodings;
 
@@ -40,6 +41,9 @@ pub struct CallOptions {
     pub replays: u32,
     /// Largest message accepted on this call, in bytes; `None` is the connection's `max_recv_message`.
     pub max_recv_message: Option<usize>,
+    /// When the messages that we send leave, if there may be any number of them; `None` is the connection's
+    /// [`flush_watermark`](Config::flush_watermark) and [`flush_linger`](Config::flush_linger).
+    pub flush: Option<FlushPolicy>,
     /// Whether a unary request may be encoded straight into the output; `None` is the connection's switch.
     pub unary_fast_path: Option<bool>,
 }

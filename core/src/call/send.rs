@@ -35,6 +35,16 @@ impl SendSide {
         self.single = single;
     }
 
+    /// Whether any number of messages may be sent.
+    pub(crate) const fn is_stream(&self) -> bool {
+        !self.single
+    }
+
+    /// Whether each message has a prefix, and nothing else than the messages is in the body.
+    pub(crate) fn is_enveloped(&self) -> bool {
+        self.body == Body::Envelopes
+    }
+
     /// Accounts for one message and returns what goes in front of it.
     pub(crate) fn envelope(
         &mut self,

@@ -10,7 +10,7 @@ use super::encode::encode;
 use super::role::{Behaviour, Client};
 use super::view::CallMut;
 use super::{Connection, Phase};
-use crate::buf::Encoded;
+use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Status};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, SendError, StreamError};
@@ -68,7 +68,9 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
         let machine = self.begin(method, options, codec, now)?;
-        self.queue(machine)
+        let id = self.queue(machine)?;
+        self.set_flush_policy(id, options.flush.unwrap_or_else(|| FlushPolicy::from(&*self.config)));
+        Ok(id)
     }
 
     /// Opens a call with its only request: head, message and end leave in one run of frames.

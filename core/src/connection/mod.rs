@@ -25,7 +25,7 @@ pub use client::Endpoint;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
 
-use crate::buf::{RecvBuf, Transmit};
+use crate::buf::{FlushPolicy, RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
@@ -305,6 +305,12 @@ impl<R: Role> Connection<R> {
             self.settle(id);
         }
         self.events.push(Event::Closed(error));
+    }
+
+    fn set_flush_policy(&mut self, id: CallId, policy: FlushPolicy) {
+        if let Some(call) = self.calls.get(id).filter(|call| call.machine.send_side().is_stream()) {
+            self.http.set_flush_policy(call.stream, policy);
+        }
     }
 
     /// Frees a call's slot; what the engine still has to send of it goes out.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 
 use super::Connection;
-use crate::call::{ClientCall, Code, Metadata, Recv, ServerCall};
+use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, RequestHead, ResponseHead};
@@ -92,6 +92,8 @@ pub(crate) trait Machine {
     fn handle_end(&mut self, trailers: Option<Headers>);
     fn recv(&mut self) -> Recv;
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
+    /// What may be sent.
+    fn send_side(&self) -> &SendSide;
     /// The message of the last envelope, unless the machine keeps it for the end.
     fn keep(&mut self, message: Bytes) -> Option<Bytes>;
     /// Why nothing more can be sent, if the call has ended.
@@ -122,6 +124,10 @@ impl Machine for ClientCall {
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
+    }
+
+    fn send_side(&self) -> &SendSide {
+        self.send_side()
     }
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {
@@ -169,6 +175,10 @@ impl Machine for ServerCall {
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
+    }
+
+    fn send_side(&self) -> &SendSide {
+        self.send_side()
     }
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {

@@ -10,7 +10,7 @@ use super::encode::{EncodeError, Fill, encode};
 use super::recent::Recent;
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
-use crate::buf::Encoded;
+use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{
     Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
 };
@@ -164,6 +164,7 @@ impl CallMut<'_, Server> {
         if let Some(call) = self.conn.calls.get_mut(self.id) {
             call.machine.expect(kind);
         }
+        self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
         self.conn.settle(self.id);
     }
 

@@ -2,13 +2,16 @@
 
 use super::Connection;
 use super::calls::Signal;
-use super::encode::encode;
+use super::encode::{Fill, encode, encode_in_place};
 use super::role::{Machine, Role};
-use crate::buf::Encoded;
+use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{Code, Codec, Metadata, Recv};
 use crate::error::SendError;
 use crate::event::CallId;
 use crate::time::Instant;
+
+/// Largest message that is encoded behind others, in bytes; larger ones are chained.
+const MAX_IN_PLACE: usize = 16 * 1024;
 
 /// One call of a connection, from [`Connection::call`].
 pub struct CallMut<'a, R: Role> {
@@ -33,8 +36,13 @@ impl<'a, R: Role> CallMut<'a, R> {
     pub fn send<T>(&mut self, codec: &dyn Codec<T>, message: &T, now: Instant) -> Result<(), SendError> {
         self.conn.advance(now);
         self.ready_to_send()?;
-        let bytes = encode(codec, message, self.conn.config.max_send_message)?;
-        self.push(Encoded { bytes, compressed: false })
+        match codec.encoded_len(message).filter(|&len| self.joins_others(len)) {
+            Some(len) => self.send_in_place(len, &mut |dst| codec.encode(message, dst)),
+            None => {
+                let bytes = encode(codec, message, self.conn.config.max_send_message)?;
+                self.push(Encoded { bytes, compressed: false })
+            }
+        }
     }
 
     /// Queues one message that the caller encoded: one that is large or compressed.
@@ -47,19 +55,31 @@ impl<'a, R: Role> CallMut<'a, R> {
         self.push(message)
     }
 
-    /// Makes what was sent so far leave with the next output. Nothing is held back at present, so there
-    /// is nothing to do.
+    /// Makes what was sent so far leave with the next output, whatever the [policy](FlushPolicy) is.
     ///
     /// # Errors
     /// Why the call can send nothing more, if it has ended.
     pub fn flush(&mut self, now: Instant) -> Result<(), SendError> {
         self.conn.advance(now);
-        self.send_error().map_or(Ok(()), Err)
+        if let Some(error) = self.send_error() {
+            return Err(error);
+        }
+        if let Some(call) = self.conn.calls.get(self.id) {
+            self.conn.http.flush(call.stream);
+        }
+        Ok(())
+    }
+
+    /// Chooses when the messages of this side leave. Where there is only one, it never waits.
+    pub fn set_flush_policy(&mut self, policy: FlushPolicy, now: Instant) {
+        self.conn.advance(now);
+        self.conn.set_flush_policy(self.id, policy);
     }
 
     /// Takes the next whole message.
     ///
-    /// `Blocked` arms the next [`Event::Readable`](crate::Event::Readable).
+    /// `Blocked` arms the next [`Event::Readable`](crate::Event::Readable), and lets everything leave that this side
+    /// holds back.
     pub fn recv(&mut self) -> Recv {
         let Some(call) = self.conn.calls.get_mut(self.id) else { return Recv::End };
         let held = call.machine.buffered();
@@ -68,6 +88,7 @@ impl<'a, R: Role> CallMut<'a, R> {
         let need = call.machine.need();
         if matches!(received, Recv::Blocked) {
             call.signals.arm(Signal::Readable);
+            self.conn.http.flush(call.stream);
         }
         if taken > 0 {
             self.conn.http.consumed(call.stream, taken);
@@ -130,8 +151,34 @@ impl<'a, R: Role> CallMut<'a, R> {
         let Some(call) = self.conn.calls.get_mut(self.id) else { return Err(SendError::Finished) };
         let prefix = call.machine.envelope(message.bytes.len(), message.compressed)?;
         if let Some(payload) = call.machine.keep(message.bytes) {
+            self.conn.http.tick(self.conn.now);
             self.conn.http.send_data(call.stream, prefix, payload);
         }
         Ok(())
+    }
+
+    /// Whether a message of `len` bytes is encoded behind those that wait already, and not by itself.
+    fn joins_others(&self, len: usize) -> bool {
+        len <= MAX_IN_PLACE
+            && len <= self.conn.config.max_send_message
+            && self.conn.calls.get(self.id).is_some_and(|call| call.machine.send_side().is_enveloped())
+    }
+
+    /// Sends a message of `len` bytes that `fill` encodes where it waits.
+    fn send_in_place(&mut self, len: usize, fill: Fill<'_>) -> Result<(), SendError> {
+        let Some(call) = self.conn.calls.get(self.id) else { return Err(SendError::Finished) };
+        let stream = call.stream;
+        let staged = self.conn.http.stage(stream, len, |dst| encode_in_place(dst, len, fill));
+        staged.map_err(SendError::Codec)?;
+        // Only now: a codec that fails leaves no trace, not even a head.
+        let prefix = R::before_message(self.conn, self.id).and_then(|()| match self.conn.calls.get_mut(self.id) {
+            Some(call) => call.machine.envelope(len, false),
+            None => Err(SendError::Finished),
+        });
+        match prefix {
+            Ok(prefix) => self.conn.http.commit(stream, prefix, self.conn.now),
+            Err(_) => self.conn.http.retract(stream),
+        }
+        prefix.map(drop)
     }
 }

@@ -103,6 +103,8 @@ pub(crate) struct Http2 {
     pub(super) keepalive: KeepAlive,
     pub(super) timers: TimerTable,
     pub(super) stalls: DeadlineQueue<StreamKey>,
+    /// Streams that hold messages back for a time.
+    pub(super) lingers: DeadlineQueue<StreamKey>,
     pub(super) events: VecDeque<Incoming>,
 
     /// Client: the id of the next stream.
@@ -158,6 +160,7 @@ impl Http2 {
             keepalive: KeepAlive::new(&config, now),
             timers: TimerTable::default(),
             stalls: DeadlineQueue::new(),
+            lingers: DeadlineQueue::new(),
             events: VecDeque::new(),
             next_id: 1,
             handed_id: 1,
@@ -236,7 +239,12 @@ impl Http2 {
 
     /// Client: a stream that is not on the wire yet.
     pub(super) fn new_request(&mut self, head: &RequestHead, call: u32) -> StreamKey {
-        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
+        let mut stream = Stream::new(
+            StreamState::Idle,
+            self.config.send_buffer,
+            self.peer.initial_window,
+            self.local.stream_window(),
+        );
         stream.call = call;
         stream.is_head = head.method == Method::Head;
         self.streams.insert(stream)
@@ -277,25 +285,6 @@ impl Http2 {
         self.sched.enqueue(key, stream);
     }
 
-    /// Queues octets of the body. `prefix` leaves in the same frame as the payload where both fit.
-    pub(crate) fn send_data(&mut self, key: StreamKey, prefix: Option<[u8; 5]>, payload: Bytes) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.is_finished() || (stream.state.local().is_none() && stream.state != StreamState::Idle) {
-            return;
-        }
-        stream.rope.push(prefix, payload);
-        if stream.rope.len() >= self.config.send_buffer {
-            stream.was_full = true;
-        }
-        self.sched.enqueue(key, stream);
-    }
-
-    /// Octets queued and not yet cut into frames. At `send_buffer` and above the stream is full;
-    /// [`Incoming::Writable`] follows when half of that is left.
-    pub(crate) fn send_buffered(&self, key: StreamKey) -> usize {
-        self.streams.get(key).map_or(0, |stream| stream.rope.len())
-    }
-
     /// Ends our half: with END_STREAM on the last DATA (an empty one if nothing is left to send), or with
     /// trailers.
     pub(crate) fn finish(&mut self, key: StreamKey, trailers: Option<Headers>) {
@@ -309,6 +298,8 @@ impl Http2 {
             Some(trailers) => End::Trailers(trailers),
             None => End::OnData,
         };
+        // A stream that failed is closed, which was looked at.
+        let _ = stream.body.seal();
         self.sched.enqueue(key, stream);
     }
 
@@ -452,10 +443,15 @@ impl Http2 {
         self.sched.remove(key, stream);
         self.reservations.forget(key, stream);
         let watched = mem::take(&mut stream.stall_watched);
+        let lingered = mem::take(&mut stream.linger_watched);
         let released = stream.released;
         if watched {
             let streams = &self.streams;
             self.stalls.note_dead(|key| streams.get(key).is_some_and(|stream| stream.stall_watched));
+        }
+        if lingered {
+            let streams = &self.streams;
+            self.lingers.note_dead(|key| streams.get(key).is_some_and(|stream| stream.linger_watched));
         }
         if id != 0 {
             self.streams.close_id(id, how);
@@ -517,7 +513,8 @@ impl Http2 {
         }
     }
 
-    pub(super) fn tick(&mut self, now: Instant) {
+    /// The time of what is done next.
+    pub(crate) fn tick(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 }

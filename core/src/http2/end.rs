@@ -113,12 +113,13 @@ impl Http2 {
             }
         }
         self.end_stalled_streams();
+        self.end_lingers();
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called; may be early, never late.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.timers.next().map(|(at, _)| at);
-        timer.into_iter().chain(self.stalls.next()).min()
+        timer.into_iter().chain(self.stalls.next()).chain(self.lingers.next()).min()
     }
 
     fn time_out(&mut self, timer: Timeout, code: ErrorCode) {
@@ -181,6 +182,7 @@ impl Http2 {
             self.terminal = Some(error);
             self.timers.clear_all();
             self.stalls.clear();
+            self.lingers.clear();
         }
     }
 

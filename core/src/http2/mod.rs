@@ -8,6 +8,7 @@
 //! | `frame` | layout of frames |
 //! | `settings` | both sides' SETTINGS |
 //! | `flow` | windows |
+//! | `data` | what the calls give, and how it is cut into frames |
 //! | `stream` | one stream: state, what it still sends, what it may receive |
 //! | `store` | all streams: slots, ids, closed ids |
 //! | `sched` | whose turn it is to send |
@@ -25,6 +26,7 @@ pub mod frame;
 mod abuse;
 mod block;
 mod connection;
+mod data;
 mod end;
 mod flow;
 mod memo;

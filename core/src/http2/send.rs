@@ -12,7 +12,7 @@ use crate::error::{ConnectionError, ErrorCode, Timeout};
 use crate::hpack::Encoder;
 use crate::http::{DeadlineField, Field, HeaderName, Headers, RequestHead, ResponseHead};
 use crate::http2::Side;
-use crate::http2::connection::{Http2, Incoming};
+use crate::http2::connection::Http2;
 use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{Closed, End, Head, StreamState};
@@ -283,44 +283,11 @@ impl Http2 {
         !end
     }
 
-    /// Cuts one DATA frame, as large as the windows and the frame limit allow.
-    fn cut_data(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        let allowed = stream.send_window.available().min(self.send_window.available());
-        let n = stream.rope.len().min(allowed).min(self.peer.data_limit());
-        if n == 0 {
-            return;
-        }
-        let end = n == stream.rope.len() && matches!(stream.end, End::OnData);
-        frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
-        stream.rope.cut(n, &mut self.arena);
-        self.sent_data(key, n);
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.was_full && stream.rope.len() <= self.config.send_buffer / 2 {
-            stream.was_full = false;
-            if !stream.released && !end {
-                self.events.push_back(Incoming::Writable { stream: key, call: stream.call });
-            }
-        }
-        if end {
-            self.sent_end(key);
-        }
-    }
-
-    /// `n` octets of DATA were written: both windows pay.
-    pub(super) fn sent_data(&mut self, key: StreamKey, n: usize) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        stream.send_window.take(n);
-        stream.stalled_since = None;
-        self.send_window.take(n);
-        self.abuse.useful_frame();
-    }
-
     /// Writes what ends our half, once the body is out: trailers, or an empty DATA frame, which no window
     /// holds back.
     fn commit_end(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.rope.len() > 0 || stream.state.local().is_none() {
+        if !stream.body.is_empty() || stream.state.local().is_none() {
             return;
         }
         let id = stream.id;

@@ -24,12 +24,9 @@
 //! has not been committed, which therefore has no id.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use core::mem;
 
-use bytes::Bytes;
-
-use crate::buf::Arena;
+use crate::buf::{CoalesceBuf, FlushPolicy};
+use crate::error::StreamError;
 use crate::http::{Headers, RequestHead, ResponseHead};
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::time::Instant;
@@ -159,83 +156,6 @@ pub(crate) enum Queued {
     Parked,
 }
 
-/// A message, or what is left of it: its envelope prefix and its payload.
-#[derive(Debug)]
-struct Chunk {
-    prefix: [u8; Rope::PREFIX],
-    /// Octets of `prefix` already taken; all of them when there is none.
-    taken: u8,
-    payload: Bytes,
-}
-
-impl Chunk {
-    fn prefix(&self) -> &[u8] {
-        self.prefix.get(usize::from(self.taken)..).unwrap_or_default()
-    }
-
-    fn len(&self) -> usize {
-        self.prefix().len() + self.payload.len()
-    }
-}
-
-/// Octets a stream still has to send, in order. The first message needs no heap.
-#[derive(Debug, Default)]
-pub(crate) struct Rope {
-    first: Option<Chunk>,
-    rest: VecDeque<Chunk>,
-    len: usize,
-}
-
-impl Rope {
-    const PREFIX: usize = 5;
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn push(&mut self, prefix: Option<[u8; Self::PREFIX]>, payload: Bytes) {
-        let taken = if prefix.is_some() { 0 } else { Self::PREFIX as u8 };
-        let chunk = Chunk { prefix: prefix.unwrap_or_default(), taken, payload };
-        if chunk.len() == 0 {
-            return;
-        }
-        self.len += chunk.len();
-        match &self.first {
-            None => self.first = Some(chunk),
-            Some(_) => self.rest.push_back(chunk),
-        }
-    }
-
-    /// Moves the first `n` octets, at most [`len`](Self::len), to `arena`.
-    pub(crate) fn cut(&mut self, n: usize, arena: &mut Arena) {
-        debug_assert!(n <= self.len);
-        let mut left = n.min(self.len);
-        self.len -= left;
-        while let Some(chunk) = &mut self.first {
-            let from_prefix = left.min(chunk.prefix().len());
-            arena.put(chunk.prefix().get(..from_prefix).unwrap_or_default());
-            chunk.taken += from_prefix as u8;
-            left -= from_prefix;
-            if left < chunk.payload.len() {
-                if left > 0 {
-                    arena.chain(chunk.payload.split_to(left));
-                }
-                return;
-            }
-            if !chunk.prefix().is_empty() {
-                return;
-            }
-            left -= chunk.payload.len();
-            arena.chain(mem::take(&mut chunk.payload));
-            self.first = self.rest.pop_front();
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// A stream of either role.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -250,11 +170,14 @@ pub(crate) struct Stream {
 
     // What we send.
     pub(crate) head: Option<Head>,
-    pub(crate) rope: Rope,
+    /// The octets of the body.
+    pub(crate) body: CoalesceBuf,
     pub(crate) end: End,
     pub(crate) send_window: SendWindow,
-    /// The rope reached the high-water mark: say so when it is down to the low one.
+    /// The body reached the high-water mark: say so when it is down to the low one.
     pub(crate) was_full: bool,
+    /// An entry of the linger queue names this stream.
+    pub(crate) linger_watched: bool,
     /// Since when there is DATA that no window lets through.
     pub(crate) stalled_since: Option<Instant>,
     /// An entry of the stall queue names this stream.
@@ -279,7 +202,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(state: StreamState, send_window: u32, recv_window: u32) -> Self {
+    pub(crate) fn new(state: StreamState, send_buffer: usize, send_window: u32, recv_window: u32) -> Self {
         Self {
             id: 0,
             call: u32::MAX,
@@ -287,10 +210,11 @@ impl Stream {
             released: false,
             queued: Queued::No,
             head: None,
-            rope: Rope::default(),
+            body: CoalesceBuf::new(FlushPolicy::Immediate, send_buffer),
             end: End::Open,
             send_window: SendWindow::new(send_window),
             was_full: false,
+            linger_watched: false,
             stalled_since: None,
             stall_watched: false,
             recv_window: RecvWindow::new(recv_window),
@@ -311,7 +235,7 @@ impl Stream {
 
     /// Has a server's half not begun in any way?
     pub(crate) fn is_response_due(&self) -> bool {
-        self.state.local() == Some(Phase::Head) && self.head.is_none() && self.rope.len() == 0 && !self.is_finished()
+        self.state.local() == Some(Phase::Head) && self.head.is_none() && self.body.is_empty() && !self.is_finished()
     }
 
     /// Is there a frame to send, windows apart?
@@ -319,49 +243,28 @@ impl Stream {
         if self.head.is_some() {
             return true;
         }
-        self.state.local() == Some(Phase::Body) && (self.rope.len() > 0 || self.is_finished())
+        self.state.local() == Some(Phase::Body) && (self.body.eligible() > 0 || self.is_finished())
     }
 
     /// `has_output`, and the stream's own window lets a frame through.
     pub(crate) fn is_sendable(&self) -> bool {
-        self.has_output() && (self.head.is_some() || self.rope.len() == 0 || self.send_window.available() > 0)
+        self.has_output() && (self.head.is_some() || self.body.eligible() == 0 || self.send_window.available() > 0)
     }
 
     /// Drops what was not sent.
     pub(crate) fn discard_output(&mut self) {
         self.head = None;
-        self.rope.clear();
+        // Why, the call knows; here it only has to take nothing any more.
+        self.body.fail(StreamError::Cancelled);
         self.end = End::Open;
         self.stalled_since = None;
         self.was_full = false;
     }
 }
 
-impl Rope {
-    /// The first `n` octets as they would be sent, for assertions.
-    #[cfg(test)]
-    fn peek(&self) -> alloc::vec::Vec<u8> {
-        let mut octets = alloc::vec::Vec::new();
-        for chunk in self.first.iter().chain(&self.rest) {
-            octets.extend_from_slice(chunk.prefix());
-            octets.extend_from_slice(&chunk.payload);
-        }
-        octets
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
-    use crate::buf::Transmit;
-
-    fn drained(arena: &mut Arena) -> Vec<u8> {
-        let mut out = Transmit::new();
-        arena.drain_into(&mut out);
-        out.chunks().flatten().copied().collect()
-    }
 
     /// RFC 9113 §5.1: the edges of the diagram, for both roles.
     #[test]
@@ -386,27 +289,5 @@ mod tests {
         server.received_end();
         server.sent_head();
         assert_eq!(server, StreamState::Closed(Closed::Ended), "nothing leads out of closed");
-    }
-
-    /// `h2:Q7`: cutting at any place keeps every octet in order, across prefixes and messages.
-    #[test]
-    fn a_rope_can_be_cut_anywhere() {
-        let whole: Vec<u8> = (0..30).collect();
-        for first in 0..=30 {
-            for second in 0..=(30 - first) {
-                let mut rope = Rope::default();
-                rope.push(Some([0, 1, 2, 3, 4]), Bytes::from_iter(5..12));
-                rope.push(None, Bytes::new());
-                rope.push(Some([12, 13, 14, 15, 16]), Bytes::new());
-                rope.push(None, Bytes::from_iter(17..30));
-                assert_eq!(rope.len(), 30);
-                let mut arena = Arena::new(64, 4);
-                rope.cut(first, &mut arena);
-                rope.cut(second, &mut arena);
-                assert_eq!(rope.len(), 30 - first - second);
-                assert_eq!(rope.peek(), &whole[first + second..]);
-                assert_eq!(drained(&mut arena), &whole[..first + second], "cut {first} and {second}");
-            }
-        }
     }
 }

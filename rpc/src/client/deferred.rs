@@ -181,6 +181,16 @@ impl Carrier for Deferred {
         carrier.poll_send(key, message, cx)
     }
 
+    fn flush(&self, _: CallKey) -> Result<(), Status> {
+        let started = match &self.lock().stage {
+            Stage::Started(carrier, key) => (Arc::clone(carrier), *key),
+            Stage::Failed(status) => return Err(status.clone()),
+            // Nothing was sent yet.
+            _ => return Ok(()),
+        };
+        started.0.flush(started.1)
+    }
+
     fn finish(&self, _: CallKey) -> Result<(), Status> {
         let started = {
             let mut state = self.lock();

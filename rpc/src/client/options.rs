@@ -80,6 +80,12 @@ macro_rules! setters {
             self
         }
 
+        /// When the messages of this call leave, if it sends a stream of them.
+        pub fn flush_policy(mut self, policy: trirpc_core::buf::FlushPolicy) -> Self {
+            self.setup.options.flush = Some(policy);
+            self
+        }
+
         /// Makes the call part of the one that is being served: it has no more time than that one, and
         /// ends with it.
         pub fn within(mut self, cx: &crate::server::Context) -> Self {

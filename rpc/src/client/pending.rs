@@ -210,6 +210,16 @@ impl Carrier for PendingCall {
         }
     }
 
+    fn flush(&self, _: CallKey) -> Result<(), Status> {
+        let found = self.lock().found();
+        match found {
+            // Nothing was sent yet.
+            Found::Waits => Ok(()),
+            Found::Started(carrier, key) => carrier.flush(key),
+            Found::Failed(status) => Err(status),
+        }
+    }
+
     fn finish(&self, _: CallKey) -> Result<(), Status> {
         let found = {
             let mut state = self.lock();

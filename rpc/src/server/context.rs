@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trirpc_core::Instant;
+use trirpc_core::buf::FlushPolicy;
 use trirpc_core::call::{Metadata, Method, MethodSpec, Protocol, Status};
 
 use crate::cancel::Cancelled;
@@ -95,6 +96,12 @@ impl Context {
     pub fn disable_compression(&mut self) {
         self.compressor = Compressor::default();
         self.seat.disable_compression();
+    }
+
+    /// Chooses when the messages of the response leave, where there may be several. At first it is as in
+    /// [`Config`](trirpc_core::Config::flush_watermark).
+    pub fn set_flush_policy(&mut self, policy: FlushPolicy) {
+        self.seat.set_flush_policy(policy);
     }
 
     /// Generated code: answers a call that has a single response.

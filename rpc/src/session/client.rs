@@ -149,6 +149,10 @@ impl Carrier for Shared<Client> {
         self.queue(key, message, cx)
     }
 
+    fn flush(&self, key: CallKey) -> Result<(), Status> {
+        self.flush_call(key)
+    }
+
     fn finish(&self, key: CallKey) -> Result<(), Status> {
         self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Err(over()) };
@@ -183,6 +187,8 @@ impl Carrier for Shared<Client> {
                 }
                 None if call.status().is_some() => Poll::Ready(Ok(Metadata::new())),
                 None => {
+                    // Who waits for the answer must not hold back the question.
+                    let _ = call.flush(now);
                     register(&mut slot.recv, cx, &mut state.stale);
                     Poll::Pending
                 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use trirpc_core::buf::FlushPolicy;
 use trirpc_core::call::{Metadata, Protocol, Status};
 use trirpc_core::{Instant, Server};
 
@@ -133,6 +134,16 @@ impl CallSeat {
         self.shared.with(|state, _| {
             if let Some(slot) = state.slots.find(self.key) {
                 slot.codings.send = Compressor::default();
+            }
+        });
+    }
+
+    /// Chooses when the messages of the response leave.
+    pub(crate) fn set_flush_policy(&self, policy: FlushPolicy) {
+        self.shared.with(|state, now| {
+            let id = state.slots.find(self.key).map(|slot| slot.id);
+            if let Some(mut call) = id.and_then(|id| state.conn.call(id)) {
+                call.set_flush_policy(policy, now);
             }
         });
     }

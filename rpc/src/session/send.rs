@@ -69,6 +69,16 @@ impl<R: SessionRole> Shared<R> {
         }
     }
 
+    /// Lets everything leave that a call holds back.
+    pub(super) fn flush_call(&self, key: CallKey) -> Result<(), Status> {
+        self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else { return Err(over()) };
+            let Some(mut call) = state.conn.call(slot.id) else { return Err(over()) };
+            call.flush(now)
+                .map_err(|error| R::status(&call, state.cause.as_deref()).unwrap_or_else(|| send_status(error)))
+        })
+    }
+
     /// Encodes a message outside the lock, into a buffer that is used again.
     pub(super) fn encode(&self, message: &dyn Encode) -> Result<Encoded, Status> {
         let buf = self.pool().get(message.encoded_len().unwrap_or_default().min(self.max_send_message));

@@ -261,6 +261,10 @@ impl Carrier for Shared<Server> {
         self.queue(key, message, cx)
     }
 
+    fn flush(&self, key: CallKey) -> Result<(), Status> {
+        self.flush_call(key)
+    }
+
     fn finish(&self, _: CallKey) -> Result<(), Status> {
         // A server's call ends with its status, which the handler's return value decides.
         Ok(())

@@ -1,0 +1,403 @@
+//! What one direction of a call still has to send, and how much of it may leave.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::SHARE_FROM;
+use super::rope::{Piece, Rope};
+use crate::config::Config;
+use crate::error::{CodecError, SendError, StreamError};
+use crate::time::Instant;
+
+/// When the messages of a stream leave.
+///
+/// Whatever is chosen, the peer sees the same octets in the same order; only when they leave, and where DATA frames
+/// end, differs. A direction with a single message never holds it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushPolicy {
+    /// With the next output. Messages that are sent before that output leave together.
+    #[default]
+    Immediate,
+    /// Messages are held back until there is enough of them, for fewer frames and writes.
+    ///
+    /// They leave when `watermark` is reached; when `linger` is over; with [`flush`](crate::CallMut::flush) and with
+    /// the end of the stream; and when [`recv`](crate::CallMut::recv) finds nothing, for who waits for the answer must
+    /// not hold back the question. Without `linger`, who sends and goes on to wait for something else has to flush.
+    Coalesce {
+        /// Bytes, prefixes included, at which everything leaves; at most
+        /// [`send_buffer`](crate::Config::send_buffer), and 0 holds nothing back.
+        watermark: usize,
+        /// The longest time that a message is held back.
+        linger: Option<Duration>,
+    },
+}
+
+impl FlushPolicy {
+    /// The watermark of [`coalesce`](Self::coalesce), in bytes: grpc-go's and Kitex's as well.
+    pub const WATERMARK: usize = 32 * 1024;
+
+    /// Holds messages back until there are 32 KiB of them, at most for `linger`.
+    pub const fn coalesce(linger: Option<Duration>) -> Self {
+        Self::Coalesce { watermark: Self::WATERMARK, linger }
+    }
+}
+
+/// The policy of streams that choose none: `flush_watermark` and `flush_linger`.
+impl From<&Config> for FlushPolicy {
+    fn from(config: &Config) -> Self {
+        match config.flush_watermark {
+            0 => Self::Immediate,
+            watermark => Self::Coalesce { watermark, linger: config.flush_linger },
+        }
+    }
+}
+
+/// The octets that one direction of a call still has to send.
+///
+/// One queue: small messages are encoded behind each other, large ones are chained by reference, and nothing overtakes.
+/// An octet is *eligible* once it may leave. Pure: the time is an argument, and whoever owns the buffer asks
+/// [`poll_timeout`](Self::poll_timeout).
+///
+/// ```text
+///         seal                 take, until nothing is left
+///  Open ────────────▶ Sealed ──────────────────────────────▶ Sealed and finished
+///    │                   │
+///    └───────────────────┴──── fail ────▶ Failed: the first error stays
+/// ```
+#[derive(Debug)]
+pub struct CoalesceBuf {
+    state: State,
+    /// What was chained, and full tails.
+    rope: Rope,
+    /// Small messages behind `rope`.
+    tail: BytesMut,
+    /// Octets of the message that was encoded behind `tail`'s end and is not committed.
+    staged: usize,
+    /// Octets at which no more is taken.
+    high_water: usize,
+    /// `None` sends at once.
+    hold: Option<Box<Hold>>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    Sealed,
+    Failed(StreamError),
+}
+
+/// What a buffer that holds back knows beside its octets.
+#[derive(Debug)]
+struct Hold {
+    watermark: usize,
+    linger: Option<Duration>,
+    /// Octets at the front that may leave.
+    eligible: usize,
+    /// When the rest may.
+    deadline: Option<Instant>,
+}
+
+impl CoalesceBuf {
+    /// Octets in front of a message that are not known before it is encoded.
+    pub const PREFIX: usize = Rope::PREFIX;
+    /// A tail of this size is not grown any further, in bytes.
+    const MAX_TAIL: usize = 16 * 1024;
+    /// A tail begins with this size, in bytes.
+    const MIN_TAIL: usize = 2 * 1024;
+
+    /// An empty buffer; takes no memory. At `high_water` octets and above it is full.
+    pub fn new(policy: FlushPolicy, high_water: usize) -> Self {
+        let mut buf = Self {
+            state: State::Open,
+            rope: Rope::default(),
+            tail: BytesMut::new(),
+            staged: 0,
+            high_water,
+            hold: None,
+        };
+        buf.set_policy(policy);
+        buf
+    }
+
+    /// Changes when octets leave; what may leave by now still may.
+    pub fn set_policy(&mut self, policy: FlushPolicy) {
+        let eligible = self.eligible();
+        self.hold = match policy {
+            FlushPolicy::Immediate | FlushPolicy::Coalesce { watermark: 0, .. } => None,
+            FlushPolicy::Coalesce { watermark, linger } => Some(Box::new(Hold {
+                watermark: watermark.min(self.high_water),
+                linger,
+                eligible,
+                // What is held back already has waited for long enough.
+                deadline: None,
+            })),
+        };
+        if eligible < self.len() {
+            self.release();
+        }
+    }
+
+    /// Appends a message of `len` octets that `fill` encodes, behind `prefix`.
+    ///
+    /// # Errors
+    /// As [`push_bytes`](Self::push_bytes), and `Codec` when `fill` fails or writes another number of octets.
+    pub fn push_with(
+        &mut self,
+        prefix: Option<[u8; Self::PREFIX]>,
+        len: usize,
+        fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        self.check()?;
+        self.stage(len, fill).map_err(SendError::Codec)?;
+        self.commit(prefix, now);
+        Ok(())
+    }
+
+    /// Appends a message that is encoded already, behind `prefix`. It is chained; a small one is copied behind others.
+    ///
+    /// # Errors
+    /// `Sealed` after [`seal`](Self::seal), the first error after [`fail`](Self::fail), `Blocked` while the buffer is
+    /// full. Nothing of the message was taken then.
+    pub fn push_bytes(
+        &mut self,
+        prefix: Option<[u8; Self::PREFIX]>,
+        payload: Bytes,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        self.check()?;
+        self.append(prefix, payload, now);
+        Ok(())
+    }
+
+    /// [`push_bytes`](Self::push_bytes), however full the buffer is: for the only message of a call.
+    pub(crate) fn append(&mut self, prefix: Option<[u8; Self::PREFIX]>, payload: Bytes, now: Instant) {
+        self.retract();
+        let merges = self.hold.is_some() || !self.tail.is_empty();
+        let len = payload.len() + prefix.map_or(0, |prefix| prefix.len());
+        if merges && payload.len() < SHARE_FROM {
+            let tail = self.room(len);
+            tail.extend_from_slice(prefix.as_ref().map_or(&[], |prefix| prefix));
+            tail.extend_from_slice(&payload);
+        } else {
+            self.end_tail();
+            self.rope.push(prefix, payload);
+        }
+        self.appended(len, now);
+    }
+
+    /// Encodes a message of `len` octets by `fill` behind the last one, without sending it: [`commit`](Self::commit) or
+    /// [`retract`](Self::retract) decides. Whatever was staged before is retracted.
+    ///
+    /// # Errors
+    /// `fill` failed, or wrote another number of octets. Nothing is staged then, nor when it unwinds.
+    pub(crate) fn stage(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        self.retract();
+        let tail = self.room(Self::PREFIX + len);
+        let start = tail.len();
+        let mut staging = Staging { tail, start, is_done: false };
+        staging.tail.put_bytes(0, Self::PREFIX);
+        fill(staging.tail)?;
+        let written = staging.tail.len().saturating_sub(start + Self::PREFIX);
+        if written != len {
+            return Err(CodecError::new(alloc::format!("the codec announced {len} bytes and wrote {written}")));
+        }
+        staging.is_done = true;
+        drop(staging);
+        self.staged = Self::PREFIX + len;
+        Ok(())
+    }
+
+    /// Takes the message that was staged, behind `prefix`.
+    pub(crate) fn commit(&mut self, prefix: Option<[u8; Self::PREFIX]>, now: Instant) {
+        let staged = core::mem::take(&mut self.staged);
+        if staged == 0 {
+            return;
+        }
+        let start = self.tail.len().saturating_sub(staged);
+        let Some(message) = self.tail.get_mut(start..) else { return };
+        let len = match prefix {
+            Some(prefix) => {
+                message[..Self::PREFIX].copy_from_slice(&prefix);
+                staged
+            }
+            None => {
+                message.copy_within(Self::PREFIX.., 0);
+                self.tail.truncate(start + staged - Self::PREFIX);
+                staged - Self::PREFIX
+            }
+        };
+        self.appended(len, now);
+    }
+
+    /// Forgets the message that was staged.
+    pub(crate) fn retract(&mut self) {
+        let end = self.tail.len() - core::mem::take(&mut self.staged);
+        self.tail.truncate(end);
+    }
+
+    /// Makes everything that was appended so far eligible. With nothing there, nothing happens.
+    ///
+    /// # Errors
+    /// The error with which the buffer failed.
+    pub fn flush(&mut self) -> Result<(), SendError> {
+        if let State::Failed(error) = self.state {
+            return Err(SendError::Failed(error));
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// Ends the stream: in one step everything becomes eligible, and nothing more is taken. A second time changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// The error with which the buffer failed.
+    pub fn seal(&mut self) -> Result<(), SendError> {
+        self.flush()?;
+        self.state = State::Sealed;
+        Ok(())
+    }
+
+    /// The stream is gone: what was not sent is dropped. The first error stays.
+    pub fn fail(&mut self, error: StreamError) {
+        if !matches!(self.state, State::Failed(_)) {
+            *self = Self { state: State::Failed(error), ..Self::new(FlushPolicy::Immediate, self.high_water) };
+        }
+    }
+
+    /// Octets that were appended and not taken.
+    pub fn len(&self) -> usize {
+        self.rope.len() + self.tail.len() - self.staged
+    }
+
+    /// Whether nothing waits to be taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Octets that may be taken.
+    pub fn eligible(&self) -> usize {
+        self.hold.as_ref().map_or_else(|| self.len(), |hold| hold.eligible)
+    }
+
+    /// Whether the stream ends with what was taken.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state, State::Sealed) && self.is_empty()
+    }
+
+    /// Takes up to `max` eligible octets off the front, gives them to `put` in order, and returns how many they were.
+    pub fn take(&mut self, max: usize, mut put: impl FnMut(Piece<'_>)) -> usize {
+        let n = max.min(self.eligible());
+        let from_rope = n.min(self.rope.len());
+        if from_rope > 0 {
+            self.rope.take(from_rope, &mut put);
+        }
+        match n - from_rope {
+            0 => {}
+            small if small < SHARE_FROM => {
+                put(Piece::Copied(&self.tail[..small]));
+                bytes::Buf::advance(&mut self.tail, small);
+            }
+            large => put(Piece::Shared(self.tail.split_to(large).freeze())),
+        }
+        match &mut self.hold {
+            Some(hold) => hold.eligible -= n,
+            // A stream that holds nothing back holds no memory either.
+            None if self.tail.is_empty() => self.tail = BytesMut::new(),
+            None => {}
+        }
+        n
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.hold.as_ref()?.deadline
+    }
+
+    /// Lets go of what has lingered until `now`; early calls do nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.release();
+        }
+    }
+
+    /// Memory held for messages to come and for small ones that wait, in bytes.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.tail.capacity()
+    }
+
+    /// Whether a message would be taken, and why not.
+    fn check(&self) -> Result<(), SendError> {
+        match self.state {
+            State::Open if self.len() >= self.high_water => Err(SendError::Blocked),
+            State::Open => Ok(()),
+            State::Sealed => Err(SendError::Sealed),
+            State::Failed(error) => Err(SendError::Failed(error)),
+        }
+    }
+
+    /// `n` octets came behind the others.
+    fn appended(&mut self, n: usize, now: Instant) {
+        let len = self.len();
+        let Some(hold) = &mut self.hold else { return };
+        let held = len - hold.eligible;
+        if held >= hold.watermark || len >= self.high_water {
+            self.release();
+        } else if held == n && n > 0 {
+            hold.deadline = hold.linger.map(|linger| now + linger);
+        }
+    }
+
+    fn release(&mut self) {
+        let len = self.len();
+        if let Some(hold) = &mut self.hold {
+            hold.eligible = len;
+            hold.deadline = None;
+        }
+    }
+
+    /// The tail with room for `n` more octets behind its end.
+    fn room(&mut self, n: usize) -> &mut BytesMut {
+        if self.tail.capacity() - self.tail.len() < n {
+            if self.tail.len() + n > Self::MAX_TAIL {
+                self.end_tail();
+            }
+            if !self.tail.try_reclaim(n) {
+                let least = if self.hold.is_some() { Self::MAX_TAIL } else { Self::MIN_TAIL };
+                let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL);
+                self.tail.reserve(n.max(size - self.tail.len().min(size)));
+            }
+        }
+        &mut self.tail
+    }
+
+    /// What follows is chained behind the tail.
+    fn end_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.rope.push(None, self.tail.split().freeze());
+        }
+    }
+}
+
+/// A message that is being encoded: dropped before its end, it leaves no trace.
+struct Staging<'a> {
+    tail: &'a mut BytesMut,
+    start: usize,
+    is_done: bool,
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.tail.truncate(self.start);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! DATA: what the calls give, when it may leave, and how it is cut into frames (RFC 9113 §6.1).
+
+use bytes::{Bytes, BytesMut};
+
+use crate::buf::{FlushPolicy, Piece};
+use crate::error::CodecError;
+use crate::http2::connection::{Http2, Incoming};
+use crate::http2::frame::{self, HEADER_LEN};
+use crate::http2::store::StreamKey;
+use crate::http2::stream::{End, Stream, StreamState};
+use crate::time::Instant;
+
+impl Http2 {
+    // ---- commands of the calls -------------------------------------------------------------------
+
+    /// Queues octets of the body. `prefix` leaves in the same frame as the payload where both fit.
+    pub(crate) fn send_data(&mut self, key: StreamKey, prefix: Option<[u8; 5]>, payload: Bytes) {
+        let now = self.now;
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| takes_data(stream)) else { return };
+        stream.body.append(prefix, payload, now);
+        self.appended(key);
+    }
+
+    /// Lets `fill` encode a message of `len` octets behind what the stream has to send: to be decided upon by
+    /// [`commit`](Self::commit) or [`retract`](Self::retract) before anything else happens to the stream.
+    ///
+    /// # Errors
+    /// `fill` failed, or wrote another number of octets; there is nothing to decide then.
+    pub(crate) fn stage(
+        &mut self,
+        key: StreamKey,
+        len: usize,
+        fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        match self.streams.get_mut(key) {
+            Some(stream) => stream.body.stage(len, fill),
+            None => Ok(()),
+        }
+    }
+
+    /// Queues the message that was staged.
+    pub(crate) fn commit(&mut self, key: StreamKey, prefix: Option<[u8; 5]>, now: Instant) {
+        self.tick(now);
+        let now = self.now;
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if !takes_data(stream) {
+            return stream.body.retract();
+        }
+        stream.body.commit(prefix, now);
+        self.appended(key);
+    }
+
+    /// Forgets the message that was staged.
+    pub(crate) fn retract(&mut self, key: StreamKey) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.body.retract();
+        }
+    }
+
+    /// Chooses when the octets of a stream leave.
+    pub(crate) fn set_flush_policy(&mut self, key: StreamKey, policy: FlushPolicy) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.body.set_policy(policy);
+            self.sched.enqueue(key, stream);
+        }
+    }
+
+    /// Lets everything leave that the stream holds back.
+    pub(crate) fn flush(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        // What failed has nothing to flush; the call knows why.
+        if stream.body.flush().is_ok() {
+            self.sched.enqueue(key, stream);
+        }
+    }
+
+    /// Octets queued and not yet cut into frames. At `send_buffer` and above the stream is full;
+    /// [`Incoming::Writable`] follows when half of that is left.
+    pub(crate) fn send_buffered(&self, key: StreamKey) -> usize {
+        self.streams.get(key).map_or(0, |stream| stream.body.len())
+    }
+
+    /// The stream has more to send.
+    fn appended(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.body.len() >= self.config.send_buffer {
+            stream.was_full = true;
+        }
+        if let Some(at) = stream.body.poll_timeout().filter(|_| !stream.linger_watched) {
+            stream.linger_watched = true;
+            self.lingers.insert(at, key);
+        }
+        self.sched.enqueue(key, stream);
+    }
+
+    // ---- timers ----------------------------------------------------------------------------------
+
+    /// Lets go of what was held back for long enough.
+    pub(super) fn end_lingers(&mut self) {
+        while let Some(key) = self.lingers.pop_expired(self.now) {
+            let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.linger_watched) else { continue };
+            stream.body.handle_timeout(self.now);
+            // A flush in between put the end off.
+            let next = stream.body.poll_timeout();
+            stream.linger_watched = next.is_some();
+            self.sched.enqueue(key, stream);
+            if let Some(at) = next {
+                self.lingers.insert(at, key);
+            }
+        }
+    }
+
+    // ---- turns -----------------------------------------------------------------------------------
+
+    /// Cuts one DATA frame, as large as the windows and the frame limit allow.
+    pub(super) fn cut_data(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let allowed = stream.send_window.available().min(self.send_window.available());
+        let n = stream.body.eligible().min(allowed).min(self.peer.data_limit());
+        if n == 0 {
+            return;
+        }
+        let end = n == stream.body.len() && matches!(stream.end, End::OnData);
+        frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
+        stream.body.take(n, |piece| match piece {
+            Piece::Copied(octets) => self.arena.put(octets),
+            Piece::Shared(octets) => self.arena.chain(octets),
+        });
+        self.sent_data(key, n);
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.was_full && stream.body.len() <= self.config.send_buffer / 2 {
+            stream.was_full = false;
+            if !stream.released && !end {
+                self.events.push_back(Incoming::Writable { stream: key, call: stream.call });
+            }
+        }
+        if end {
+            self.sent_end(key);
+        }
+    }
+
+    /// `n` octets of DATA were written: both windows pay.
+    pub(super) fn sent_data(&mut self, key: StreamKey, n: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.send_window.take(n);
+        stream.stalled_since = None;
+        self.send_window.take(n);
+        self.abuse.useful_frame();
+    }
+}
+
+/// Is our half of the stream open, or about to be?
+fn takes_data(stream: &Stream) -> bool {
+    !stream.is_finished() && (stream.state.local().is_some() || stream.state == StreamState::Idle)
+}
