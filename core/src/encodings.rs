@@ -91,7 +91,8 @@ impl FromIterator<&'static str> for Encodings {
 
 impl PartialEq for Encodings {
     fn eq(&self, other: &Self) -> bool {
-        self.names() == other.names()
+        let (names, others) = (self.names(), other.names());
+        core::ptr::eq(names, others) || names == others
     }
 }
 

@@ -85,7 +85,7 @@ fn arrives(metadata: &Metadata, mut options: CallOptions) {
         let mut client = open();
         client.envelope(0, false).expect("the only message");
         client.finish().expect("open");
-        let request = client.request_head(Bytes::from_static(b"http"), Bytes::new());
+        let request = client.request_head(&options, Bytes::from_static(b"http"), Bytes::new());
         let head = post(b"/fuzz.Body/Read", request.headers);
         let Accept::Call(mut server) = ServerCall::accept(head, limits.clone(), Instant::ZERO) else {
             panic!("rejected")

@@ -146,7 +146,7 @@ fn the_client_calls_grpc_go_as_grpc_go_does() {
     let (request, response) = (recorded(GRPC_GO_REQUEST), recorded(GRPC_GO_RESPONSE));
     let theirs = request_head(&request.blocks[0]);
     let mut call = client("/trirpc.test.v1.Echo/Say");
-    let ours = call.request_head(theirs.scheme.clone(), theirs.authority.clone());
+    let ours = call.request_head(&CallOptions::default(), theirs.scheme.clone(), theirs.authority.clone());
     assert_eq!(
         (ours.method, &ours.scheme, &ours.authority, &ours.path),
         (theirs.method, &theirs.scheme, &theirs.authority, &theirs.path)

@@ -1,5 +1,6 @@
 //! The client's side of a call, as a pure machine: heads, octets and trailers in, messages and a status out.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -11,19 +12,17 @@ use super::envelope::PREFIX;
 use super::metadata::Metadata;
 use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
-use super::protocol::{self, Protocol, ProtocolSpec};
 use super::send::SendSide;
 use super::status::Status;
 use super::variant::ServiceVariant;
-use crate::encodings::{Encodings, IDENTITY};
 use crate::error::{ErrorCode, OpenError, SendError};
-use crate::http::{DeadlineField, HeaderName, Headers, Method, RequestHead};
+use crate::http::{DeadlineField, HeaderName, Headers, RequestHead, Rest};
 use crate::time::Instant;
 
+mod plan;
 mod receive;
 
-/// `user-agent` of every request.
-const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
+pub(crate) use plan::Plan;
 
 /// The client's side of one call.
 ///
@@ -37,14 +36,7 @@ const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
 /// ```
 #[derive(Debug)]
 pub struct ClientCall {
-    spec: &'static ProtocolSpec,
-    kind: CallKind,
-    path: Bytes,
-    codec: &'static str,
-    compression: Option<&'static str>,
-    accept_compressions: Encodings,
-    request: Metadata,
-    variant: ServiceVariant,
+    plan: Arc<Plan>,
     deadline: Option<Instant>,
     send: SendSide,
     state: State,
@@ -86,58 +78,54 @@ impl ClientCall {
         limits: CallLimits,
         deadline: Option<Instant>,
     ) -> Result<Self, OpenError> {
-        let kind = method.kind();
-        let protocol = options.protocol.unwrap_or(Protocol::Grpc);
-        let spec = protocol::for_client(protocol, options.triple_headers, kind).ok_or(OpenError::Unsupported)?;
-        let compression = options.compression.filter(|name| *name != IDENTITY);
-        let single = kind.is_single_request();
-        Ok(Self {
-            spec,
-            kind,
-            path: method.path_bytes().clone(),
-            codec,
-            compression,
-            accept_compressions: options.accept_compressions.clone().unwrap_or(limits.accept_compressions),
-            request: options.metadata.clone(),
-            variant: options.variant.clone(),
-            deadline,
-            send: SendSide::new(spec.body, single, limits.max_send_message, compression.is_some()),
-            state: State::AwaitHead,
-            response: None,
-            decoder: Decoder::new(spec.body, options.max_recv_message.unwrap_or(limits.max_recv_message)),
-            wants_reset: None,
-        })
+        let plan = Plan::new(method, options, codec, &limits)?;
+        Ok(Self::of(Arc::new(plan), deadline))
     }
 
-    /// The request's head. The deadline is a field of its own, so that it tells what is left when the head leaves.
+    /// A call by a plan.
+    pub(crate) fn of(plan: Arc<Plan>, deadline: Option<Instant>) -> Self {
+        Self {
+            send: plan.send_side(),
+            decoder: plan.decoder(),
+            plan,
+            deadline,
+            state: State::AwaitHead,
+            response: None,
+            wants_reset: None,
+        }
+    }
+
+    /// The request's head, with `options` as they were at the call's beginning. The deadline is a field of its own, so
+    /// that it tells what is left when the head leaves.
     ///
     /// In a dialect whose body is the message alone, `content-length` and the encoding are those of the message, so that
     /// the head is to be asked for behind [`envelope`](Self::envelope) and [`finish`](Self::finish). Asked for earlier
     /// it has neither, which peers understand too.
-    pub fn request_head(&self, scheme: Bytes, authority: Bytes) -> RequestHead {
-        self.request_head_in(Headers::with_capacity(8 + self.request.len()), scheme, authority)
+    pub fn request_head(&self, options: &CallOptions, scheme: Bytes, authority: Bytes) -> RequestHead {
+        let mut head = self.plan.head(self.send.announces_encoding(), scheme, authority);
+        let mut own = Headers::new();
+        self.request_rest(options, &mut own).append_to(&mut head.headers);
+        head.deadline = self.deadline_field();
+        head
     }
 
-    /// [`request_head`](Self::request_head) in a list that is empty and brings its memory.
-    pub(crate) fn request_head_in(&self, mut headers: Headers, scheme: Bytes, authority: Bytes) -> RequestHead {
-        let (name, value) = self.spec.marker;
-        headers.push(name.clone(), value);
-        headers.push(HeaderName::CONTENT_TYPE, self.spec.content_type(self.codec));
-        if let Some(name) = self.compression.filter(|_| self.send.announces_encoding()) {
-            headers.push(self.spec.encoding.clone(), name);
-        }
-        if !self.accept_compressions.is_empty() {
-            headers.push(self.spec.accept_encoding.clone(), self.accept_compressions.header());
-        }
-        headers.push(HeaderName::USER_AGENT, USER_AGENT);
-        if let Some(len) = self.send.body_len() {
-            headers.push(HeaderName::CONTENT_LENGTH, decimal::text(len as u64));
-        }
-        headers.extend(self.request.as_headers().iter().cloned());
-        self.variant.encode(&mut headers);
-        let field = self.deadline.zip(self.spec.timeout());
-        let deadline = field.map(|(at, field)| DeadlineField { at, name: field.name, format: field.format.format() });
-        RequestHead { method: Method::Post, scheme, authority, path: self.path.clone(), headers, deadline }
+    /// What is in the head beside what the plan puts there, and the deadline; `own` is empty, and lends memory.
+    pub(crate) fn request_rest<'a>(&self, options: &'a CallOptions, own: &'a mut Headers) -> Rest<'a> {
+        let fields = if options.variant == ServiceVariant::DEFAULT {
+            options.metadata.as_headers()
+        } else {
+            own.extend(options.metadata.as_headers().iter().cloned());
+            options.variant.encode(own);
+            own
+        };
+        let len = self.send.body_len().map(|len| decimal::field(&HeaderName::CONTENT_LENGTH, len as u64));
+        Rest { first: len, fields, last: None }
+    }
+
+    /// The field that tells the deadline.
+    pub(crate) fn deadline_field(&self) -> Option<DeadlineField> {
+        let field = self.deadline.zip(self.plan.spec.timeout());
+        field.map(|(at, field)| DeadlineField { at, name: field.name, format: field.format.format() })
     }
 
     /// Accounts for one message of `len` bytes and returns its prefix, if the protocol has one.
@@ -183,7 +171,7 @@ impl ClientCall {
 
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.
     pub fn is_readable(&self) -> bool {
-        self.status().is_some() || (!self.kind.is_single_response() && self.decoder.is_ready())
+        self.status().is_some() || (!self.plan.kind.is_single_response() && self.decoder.is_ready())
     }
 
     /// Bytes still missing of the message at the front, once its length is known: for window reservations.
@@ -199,7 +187,7 @@ impl ClientCall {
 
     /// Metadata of the response's head, once it came; for unary calls, once the outcome is known.
     pub fn metadata(&self) -> Option<&Metadata> {
-        self.response.as_ref().filter(|_| self.kind != CallKind::Unary || self.status().is_some())
+        self.response.as_ref().filter(|_| self.plan.kind != CallKind::Unary || self.status().is_some())
     }
 
     /// The outcome with the trailers, once it is known; messages may still wait to be pulled.
@@ -217,7 +205,7 @@ impl ClientCall {
 
     /// Number of messages each way.
     pub fn kind(&self) -> CallKind {
-        self.kind
+        self.plan.kind
     }
 
     /// When the call ends at the latest.

@@ -1,6 +1,6 @@
 //! Whole numbers in decimal digits.
 
-use bytes::Bytes;
+use crate::http::{HeaderName, InlineField};
 
 /// The number that `text` is; `None` if it is empty, holds anything but digits, or does not fit.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
@@ -28,11 +28,9 @@ pub(crate) fn write(mut number: u64, out: &mut [u8; 20]) -> usize {
     len
 }
 
-/// The digits of `number`.
-pub(crate) fn text(number: u64) -> Bytes {
-    let mut digits = [0; 20];
-    let len = write(number, &mut digits);
-    Bytes::copy_from_slice(digits.get(..len).unwrap_or_default())
+/// A field whose value is `number`.
+pub(crate) fn field(name: &'static HeaderName, number: u64) -> InlineField {
+    InlineField::new(name, |value| write(number, value))
 }
 
 #[cfg(test)]

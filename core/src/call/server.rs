@@ -23,6 +23,7 @@ mod respond;
 
 pub use accept::{Accept, Accepted};
 pub use respond::End;
+pub(crate) use respond::{ResponseKind, success_trailers};
 
 /// The server's side of one call.
 ///

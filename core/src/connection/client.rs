@@ -7,16 +7,17 @@ use bytes::Bytes;
 
 use super::calls::Call;
 use super::encode::encode;
+use super::recent::Recent;
 use super::role::{Behaviour, Client};
 use super::view::CallMut;
 use super::{Connection, Phase};
 use crate::buf::{Encoded, FlushPolicy};
-use crate::call::{CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Status};
+use crate::call::{CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Plan, Status};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, SendError, StreamError};
 use crate::event::{CallId, Event, HttpVersion};
-use crate::http::{RequestHead, ResponseHead};
-use crate::http2::StreamKey;
+use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http2::{StreamKey, Template};
 use crate::time::Instant;
 
 /// Where a client's calls go: the `:scheme` and `:authority` of every request.
@@ -40,8 +41,42 @@ impl Endpoint {
     }
 }
 
+/// Plans that are kept for the next calls.
+const PLANS: usize = 8;
+
 pub(crate) struct ClientState {
-    pub(super) endpoint: Endpoint,
+    endpoint: Endpoint,
+    limits: CallLimits,
+    pub(super) plans: Recent<Planned>,
+    /// Memory for the fields of one head, which are gone once it is written.
+    pub(super) own_fields: Headers,
+}
+
+/// A plan, and what the heads of its requests begin with.
+pub(super) struct Planned {
+    pub(super) plan: Arc<Plan>,
+    pub(super) head: Template<RequestHead>,
+}
+
+impl ClientState {
+    fn new(endpoint: Endpoint, config: &Config) -> Self {
+        let limits = CallLimits::from(config);
+        Self { endpoint, limits, plans: Recent::new(PLANS), own_fields: Headers::new() }
+    }
+
+    /// Place of the plan for a call.
+    ///
+    /// # Errors
+    /// The protocol cannot carry calls of this kind.
+    fn plan(&mut self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> Result<usize, OpenError> {
+        if let Some(place) = self.plans.position(|planned| planned.plan.is_for(method, options, codec)) {
+            return Ok(place);
+        }
+        let plan = Arc::new(Plan::new(method, options, codec, &self.limits)?);
+        let Endpoint { scheme, authority } = self.endpoint.clone();
+        let head = plan.plain_head(scheme, authority).into();
+        Ok(self.plans.insert(Planned { plan, head }))
+    }
 }
 
 impl Connection<Client> {
@@ -49,7 +84,8 @@ impl Connection<Client> {
     /// SETTINGS arrive, and leave with the preface.
     pub fn new(config: Arc<Config>, endpoint: Endpoint, version: HttpVersion, now: Instant) -> Self {
         let HttpVersion::Http2 = version;
-        Self::with_state(config, ClientState { endpoint }, now)
+        let state = ClientState::new(endpoint, &config);
+        Self::with_state(config, state, now)
     }
 
     /// Opens a call whose messages are sent with [`CallMut::send`].
@@ -68,7 +104,7 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
         let machine = self.begin(method, options, codec, now)?;
-        let id = self.queue(machine)?;
+        let id = self.queue(machine, options)?;
         self.set_flush_policy(id, options.flush.unwrap_or_else(|| FlushPolicy::from(&*self.config)));
         Ok(id)
     }
@@ -86,13 +122,14 @@ impl Connection<Client> {
         now: Instant,
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
-        let machine = self.begin(method, options, codec.name(), now)?;
+        let place = self.plan(method, options, codec.name())?;
         let len = codec.encoded_len(request);
         if let Some(len) = len.filter(|&len| self.is_fast_request(method.kind(), options, len)) {
-            return self.open_in_place(machine, len, &mut |dst| codec.encode(request, dst), now);
+            return self.open_in_place(place, options, len, &mut |dst| codec.encode(request, dst), now);
         }
+        let machine = self.call_by(place, options, now)?;
         let bytes = encode(codec, request, self.config.max_send_message)?;
-        self.insert_unary(machine, Encoded { bytes, compressed: false })
+        self.insert_unary(machine, options, Encoded { bytes, compressed: false })
     }
 
     /// [`open_unary`](Self::open_unary) with a message that the caller encoded: one that is large or
@@ -110,7 +147,7 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
         let machine = self.begin(method, options, codec, now)?;
-        self.insert_unary(machine, request)
+        self.insert_unary(machine, options, request)
     }
 
     fn begin(
@@ -120,19 +157,34 @@ impl Connection<Client> {
         codec: &'static str,
         now: Instant,
     ) -> Result<ClientCall, OpenError> {
-        match self.phase {
-            Phase::Open => {}
-            Phase::GoingAway => return Err(OpenError::GoingAway),
-            Phase::Closed => return Err(OpenError::Closed),
-        }
-        let deadline = options.timeout.map(|timeout| now + timeout);
-        ClientCall::new(method, options, codec, CallLimits::from(&*self.config), deadline)
+        let place = self.plan(method, options, codec)?;
+        self.call_by(place, options, now)
     }
 
-    fn insert_unary(&mut self, mut machine: ClientCall, request: Encoded) -> Result<CallId, OpenError> {
+    /// Place of the plan for a call.
+    fn plan(&mut self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> Result<usize, OpenError> {
+        match self.phase {
+            Phase::Open => self.state.plan(method, options, codec),
+            Phase::GoingAway => Err(OpenError::GoingAway),
+            Phase::Closed => Err(OpenError::Closed),
+        }
+    }
+
+    /// A call by the plan in a place.
+    fn call_by(&self, place: usize, options: &CallOptions, now: Instant) -> Result<ClientCall, OpenError> {
+        let planned = self.state.plans.get(place).ok_or(OpenError::Unsupported)?;
+        Ok(ClientCall::of(Arc::clone(&planned.plan), options.timeout.map(|timeout| now + timeout)))
+    }
+
+    fn insert_unary(
+        &mut self,
+        mut machine: ClientCall,
+        options: &CallOptions,
+        request: Encoded,
+    ) -> Result<CallId, OpenError> {
         let prefix = machine.envelope(request.bytes.len(), request.compressed).map_err(open_error)?;
         machine.finish().map_err(open_error)?;
-        let id = self.queue(machine)?;
+        let id = self.queue(machine, options)?;
         if let Some(call) = self.calls.get(id) {
             if prefix.is_none() && request.bytes.is_empty() {
                 self.http.finish_on_head(call.stream);
@@ -144,9 +196,9 @@ impl Connection<Client> {
         Ok(id)
     }
 
-    fn queue(&mut self, machine: ClientCall) -> Result<CallId, OpenError> {
+    fn queue(&mut self, machine: ClientCall, options: &CallOptions) -> Result<CallId, OpenError> {
         let Endpoint { scheme, authority } = self.state.endpoint.clone();
-        let head = machine.request_head(scheme, authority);
+        let head = machine.request_head(options, scheme, authority);
         let stream = self.http.open(head, self.calls.next_id().index() as u32)?;
         Ok(self.insert(machine, stream))
     }

@@ -29,7 +29,6 @@ use crate::buf::{FlushPolicy, RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
-use crate::http::Headers;
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Call, Calls, Signal};
@@ -54,8 +53,6 @@ pub struct Connection<R: Role> {
     phase: Phase,
     /// Unary messages that need not wait are encoded straight into the output.
     unary_fast_path: bool,
-    /// Memory of a field list that was written, for the next one.
-    spare_fields: Headers,
     /// The latest instant seen: a clock that goes backwards is held here.
     now: Instant,
 }
@@ -73,7 +70,6 @@ impl<R: Role> Connection<R> {
         Self {
             http: Http2::new(R::SIDE, Arc::clone(&config), now),
             unary_fast_path: config.unary_fast_path,
-            spare_fields: Headers::new(),
             config,
             calls: Calls::new(),
             deadlines: DeadlineQueue::new(),

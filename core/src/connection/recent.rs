@@ -28,6 +28,11 @@ impl<T> Recent<T> {
         self.values.get(place)
     }
 
+    /// The value in a place, to be changed.
+    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut T> {
+        self.values.get_mut(place)
+    }
+
     /// Keeps a value, in place of the oldest if the list is full; returns its place.
     pub(super) fn insert(&mut self, value: T) -> usize {
         if self.values.len() < self.capacity {

@@ -12,13 +12,14 @@ use super::role::{Behaviour, Server};
 use super::view::CallMut;
 use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{
-    Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ServerCall, ServiceVariant, Status,
+    Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ResponseKind, ServerCall, ServiceVariant,
+    Status, success_trailers,
 };
 use crate::config::Config;
 use crate::error::{CodecError, ConnectionError, ErrorCode, SendError, StreamError};
 use crate::event::{CallId, Event, HttpVersion};
-use crate::http::{RequestHead, ResponseHead};
-use crate::http2::{Http2, StreamKey};
+use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http2::{Http2, StreamKey, Template};
 use crate::time::Instant;
 
 /// Room left in the peer's header list for what every response head holds beside the metadata, in bytes.
@@ -26,6 +27,9 @@ pub(super) const HEAD_OVERHEAD: usize = 512;
 
 /// Heads of requests whose calls are remembered.
 const KNOWN_HEADS: usize = 8;
+
+/// Kinds of response whose beginning is kept.
+const RESPONSE_KINDS: usize = 4;
 
 pub(crate) struct ServerState {
     /// Calls that were not accepted yet, oldest first.
@@ -35,6 +39,10 @@ pub(crate) struct ServerState {
     limits: CallLimits,
     /// What heads said that the engine recognises when they come again. Holding the head keeps its address its own.
     known: Recent<(Arc<RequestHead>, Arc<Accepted>)>,
+    /// What responses begin with.
+    pub(super) heads: Recent<(ResponseKind, Template<ResponseHead>)>,
+    /// What the trailers of success begin with.
+    pub(super) success: Template<Headers>,
 }
 
 impl ServerState {
@@ -44,6 +52,8 @@ impl ServerState {
             tells_incoming: true,
             limits: CallLimits::from(config),
             known: Recent::new(KNOWN_HEADS),
+            heads: Recent::new(RESPONSE_KINDS),
+            success: success_trailers().into(),
         }
     }
 
@@ -200,7 +210,9 @@ impl CallMut<'_, Server> {
         now: Instant,
     ) -> Result<(), SendError> {
         let now = self.conn.advance(now);
-        if let Some(len) = codec.encoded_len(response).filter(|&len| self.conn.is_fast_response(self.id, head, len)) {
+        if let Some(len) =
+            codec.encoded_len(response).filter(|&len| self.conn.is_fast_response(self.id, (head, trailers), len))
+        {
             let fill: Fill<'_> = &mut |dst| codec.encode(response, dst);
             let answered = self.conn.answer_in_place(self.id, len, fill, (head, trailers), now);
             self.conn.remove(self.id);
@@ -382,7 +394,7 @@ pub(super) fn answer(
     Ok(())
 }
 
-pub(super) fn send_end(http: &mut Http2, stream: StreamKey, end: End) {
+fn send_end(http: &mut Http2, stream: StreamKey, end: End) {
     match end {
         End::Whole { head, body } if body.is_empty() => http.send_head(stream, head, true),
         End::Whole { head, body } => {

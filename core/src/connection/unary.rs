@@ -3,14 +3,17 @@
 //! A decision and its two halves, nothing more: whether a message may go this way depends on what is known before
 //! anything was done, and one that may not goes the general way in the same call. The peer cannot tell the two apart.
 
+use alloc::sync::Arc;
+
 use super::Connection;
-use super::client::open_error;
+use super::client::{ClientState, Planned, open_error};
 use super::encode::{Fill, encode_in_place};
 use super::role::{Client, Role, Server};
-use super::server::{HEAD_OVERHEAD, answer, encode_failure, send_end};
-use crate::call::{CallKind, CallOptions, ClientCall, End, Metadata, Status};
+use super::server::{HEAD_OVERHEAD, ServerState, answer, encode_failure};
+use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind};
 use crate::error::{OpenError, SendError};
 use crate::event::CallId;
+use crate::http::{Headers, Rest};
 use crate::http2::Message;
 use crate::time::Instant;
 
@@ -35,32 +38,39 @@ impl Connection<Client> {
             && self.http.has_room_for_request(len.saturating_add(PREFIX))
     }
 
-    /// Opens a call by a message of `len` bytes that `fill` encodes. A codec that fails or lies about the length costs
-    /// the stream, for its head is written by then.
+    /// Opens a call by the plan in `place`, with a message of `len` bytes that `fill` encodes. A codec that fails or lies
+    /// about the length costs the stream, for its head is written by then.
     pub(super) fn open_in_place(
         &mut self,
-        mut machine: ClientCall,
+        place: usize,
+        options: &CallOptions,
         len: usize,
         fill: Fill<'_>,
         now: Instant,
     ) -> Result<CallId, OpenError> {
+        let ClientState { plans, own_fields, .. } = &mut self.state;
+        let Planned { plan, head } = plans.get_mut(place).ok_or(OpenError::Unsupported)?;
+        let mut machine = ClientCall::of(Arc::clone(plan), options.timeout.map(|timeout| now + timeout));
         let prefix = machine.envelope(len, false).map_err(open_error)?;
         machine.finish().map_err(open_error)?;
-        let endpoint = self.state.endpoint.clone();
-        let head =
-            machine.request_head_in(core::mem::take(&mut self.spare_fields), endpoint.scheme, endpoint.authority);
-        let call = self.calls.next_id().index() as u32;
-        let mut region = self.http.write_request(&head, call, Message { prefix, len }, now)?;
-        let encoded = encode_in_place(region.payload(), len, fill);
-        let stream = encoded.map(|()| region.commit(None));
-        self.spare_fields = head.headers.emptied();
-        Ok(self.insert(machine, stream.map_err(OpenError::Codec)?))
+        let (deadline, call) = (machine.deadline_field(), self.calls.next_id().index() as u32);
+        own_fields.clear();
+        let rest = machine.request_rest(options, own_fields);
+        let mut region = self.http.write_request(head, rest, deadline, call, Message { prefix, len }, now)?;
+        encode_in_place(region.payload(), len, fill).map_err(OpenError::Codec)?;
+        let stream = region.commit(None);
+        Ok(self.insert(machine, stream))
     }
 }
 
 impl Connection<Server> {
     /// Whether a response with a message of `len` bytes takes the fast path.
-    pub(super) fn is_fast_response(&self, id: CallId, metadata: &Metadata, len: usize) -> bool {
+    pub(super) fn is_fast_response(
+        &self,
+        id: CallId,
+        (metadata, trailers): (&Metadata, &Metadata),
+        len: usize,
+    ) -> bool {
         let Some(call) = self.calls.get(id).filter(|_| self.unary_fast_path) else { return false };
         let machine = &call.machine;
         let is_whole = machine.kind() == Some(CallKind::Unary) && !machine.is_head_sent();
@@ -72,7 +82,8 @@ impl Connection<Server> {
             && machine.failure().is_none()
             && !machine.is_send_finished()
             && len <= self.config.max_send_message
-            && metadata.as_headers().list_size() + HEAD_OVERHEAD <= self.http.send_header_limit()
+            && ResponseKind::exists_for(machine.request())
+            && machine.max_own_list_size(metadata, trailers) + HEAD_OVERHEAD <= self.http.send_header_limit()
             && self.http.has_room_for_response(call.stream, len.saturating_add(PREFIX))
     }
 
@@ -91,25 +102,22 @@ impl Connection<Server> {
         let Some(call) = self.calls.get_mut(id) else { return Err(SendError::Finished) };
         call.is_over = true;
         let (machine, stream, http) = (&mut call.machine, call.stream, &mut self.http);
-        let limit = http.send_header_limit();
-        let mut fields = core::mem::take(&mut self.spare_fields);
-        let early = machine.head_in(&mut fields, metadata)?;
+        let ServerState { heads, success, .. } = &mut self.state;
+        let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
+            let (kind, head) = ResponseKind::of(machine.request());
+            heads.insert((kind, head.into()))
+        });
+        let Some((_, head)) = heads.get_mut(place) else { return Err(SendError::Finished) };
+        machine.begin()?;
         let prefix = machine.envelope(len, false)?;
-        let (head, is_end) = match early {
-            Some(head) => (head, false),
-            None => match machine.finish_in(core::mem::take(&mut fields), &Status::OK, trailers, limit)? {
-                End::Whole { head, body } if body.is_empty() => (head, true),
-                // Too many trailers, and the response is what says so.
-                end => {
-                    send_end(http, stream, end);
-                    return Ok(());
-                }
-            },
-        };
-        let mut region = http.write_response(stream, &head, Message { prefix, len }, is_end, now);
-        let fields = head.headers.emptied();
-        let encoded = encode_in_place(region.payload(), len, fill);
-        if let Err(error) = encoded {
+        let is_end = machine.keeps_response();
+        if is_end {
+            machine.seal()?;
+        }
+        let mut own = Headers::new();
+        let rest = machine.success_rest(metadata, trailers, &mut own);
+        let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
+        if let Err(error) = encode_in_place(region.payload(), len, fill) {
             if !is_end {
                 region.retract();
                 answer(http, stream, machine, &encode_failure(&error), &Metadata::new())?;
@@ -118,10 +126,9 @@ impl Connection<Server> {
         }
         if is_end {
             region.commit(None);
-            self.spare_fields = fields;
-        } else if let End::Trailers(fields) = machine.finish_in(fields, &Status::OK, trailers, limit)? {
-            region.commit(Some(&fields));
-            self.spare_fields = fields.emptied();
+        } else {
+            machine.seal()?;
+            region.commit(Some((success, Rest { fields: trailers.as_headers(), ..Rest::NONE })));
         }
         Ok(())
     }

@@ -42,6 +42,10 @@ pub struct Encoder {
     shrunk: bool,
     /// The table's size is not what the peer believes.
     update_due: bool,
+    /// Counts the states of the table.
+    generation: u64,
+    /// What was written since `begin` depends on the table alone, and left it as it was.
+    is_repeatable: bool,
 }
 
 /// Where the dynamic table holds a field, as HPACK indices.
@@ -66,6 +70,8 @@ impl Encoder {
             own_cap: own_cap as usize,
             shrunk: false,
             update_due: size != DEFAULT_TABLE_SIZE,
+            generation: 0,
+            is_repeatable: false,
         }
     }
 
@@ -80,16 +86,29 @@ impl Encoder {
             self.shrunk |= size < current;
             self.table.set_max_size(size);
             self.update_due = true;
+            self.generation += 1;
         }
     }
 
     /// Begins a block: appends the table size update that is due, at most
     /// [`MAX_BEGIN_LEN`](Self::MAX_BEGIN_LEN) bytes.
     pub fn begin(&mut self, dst: &mut BytesMut) {
+        self.is_repeatable = !self.update_due;
         if self.update_due {
             self.update_due = false;
             integer::encode(self.table.max_size(), 5, 0x20, dst);
         }
+    }
+
+    /// Number of the table's present state, which changes with every insertion and every change of its size.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether the block, as far as it was written since [`begin`](Self::begin), would be written in the same bytes
+    /// again, and have no other effect than them, for as long as the [generation](Self::generation) is the present one.
+    pub fn is_repeatable(&self) -> bool {
+        self.is_repeatable
     }
 
     /// Most bytes that [`field`](Self::field) appends for a name and a value of these lengths.
@@ -163,6 +182,8 @@ impl Encoder {
     }
 
     fn insert(&mut self, chain: usize, name: &HeaderName, value: &[u8]) {
+        self.generation += 1;
+        self.is_repeatable = false;
         if self.chains.is_empty() {
             self.chains = vec![0; HeaderName::KNOWN + CUSTOM_CHAINS];
         }
@@ -186,6 +207,7 @@ impl Encoder {
 
     /// Whether this field was among the last that were asked about; remembers it.
     fn is_seen_again(&mut self, name: &HeaderName, value: &[u8]) -> bool {
+        self.is_repeatable = false;
         let sighting = hash(hash(0, name.as_bytes()), value);
         if self.sightings.contains(&sighting) {
             return true;

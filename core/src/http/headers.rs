@@ -60,10 +60,9 @@ impl Headers {
         Self { fields: Vec::with_capacity(fields) }
     }
 
-    /// No fields any more, and the memory that they were in.
-    pub(crate) fn emptied(mut self) -> Self {
+    /// Removes every field; the memory that they were in stays.
+    pub(crate) fn clear(&mut self) {
         self.fields.clear();
-        self
     }
 
     /// Appends a field that is not sensitive.

@@ -5,8 +5,10 @@
 mod head;
 mod headers;
 mod name;
+mod rest;
 
 pub use head::{DeadlineField, Method, RequestHead, ResponseHead};
 pub use headers::{Field, Headers, is_valid_value};
 pub(crate) use name::hash;
 pub use name::{HeaderName, InvalidHeaderName};
+pub(crate) use rest::{InlineField, Rest};

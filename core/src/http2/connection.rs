@@ -216,7 +216,7 @@ impl Http2 {
         if self.drain != Drain::No {
             return Err(OpenError::GoingAway);
         }
-        self.check_size(&head)?;
+        self.check_size(head.list_size())?;
         if !self.can_open() {
             self.capacity_wanted = true;
             return Err(OpenError::NoCapacity);
@@ -231,9 +231,9 @@ impl Http2 {
         Ok(key)
     }
 
-    /// Does the peer take a head of this size?
-    pub(super) fn check_size(&self, head: &RequestHead) -> Result<(), OpenError> {
-        let (size, limit) = (head.list_size(), self.send_header_limit());
+    /// Does the peer take a head of this list size?
+    pub(super) fn check_size(&self, size: usize) -> Result<(), OpenError> {
+        let limit = self.send_header_limit();
         if size > limit { Err(OpenError::TooLarge { size, limit }) } else { Ok(()) }
     }
 

@@ -18,6 +18,7 @@
 //! | `abuse` | budgets |
 //! | `ping` | keepalive and the round trip of a drain |
 //! | `unary` | messages that need no turn |
+//! | `template` | field blocks, and those that begin alike |
 //! | `recv`, `block`, `send`, `end` | input, header blocks, output, and how a connection ends |
 //! | `connection` | what they all work on, and the commands on it |
 
@@ -38,6 +39,7 @@ mod send;
 mod settings;
 mod store;
 mod stream;
+mod template;
 mod unary;
 mod validate;
 
@@ -46,6 +48,7 @@ mod tests;
 
 pub(crate) use connection::{Http2, Incoming};
 pub(crate) use store::StreamKey;
+pub(crate) use template::Template;
 pub(crate) use unary::Message;
 
 /// Which end of the connection this is.

@@ -9,13 +9,13 @@ use bytes::{BufMut, BytesMut};
 
 use crate::buf::Transmit;
 use crate::error::{ConnectionError, ErrorCode, Timeout};
-use crate::hpack::Encoder;
-use crate::http::{DeadlineField, Field, HeaderName, Headers, RequestHead, ResponseHead};
+use crate::http::{InlineField, ResponseHead, Rest};
 use crate::http2::Side;
 use crate::http2::connection::Http2;
 use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{Closed, End, Head, StreamState};
+use crate::http2::template::Block;
 use crate::time::Instant;
 
 /// Unsent control frames may be this many times `max_control_queue` before the connection ends.
@@ -74,45 +74,6 @@ impl Handed {
         if self.fresh > 0 {
             self.in_groups += self.fresh;
             self.groups.push_back((self.octets, core::mem::take(&mut self.fresh)));
-        }
-    }
-}
-
-/// A field block to be written.
-pub(super) enum Block<'a> {
-    Request(&'a RequestHead),
-    Response(&'a ResponseHead),
-    Trailers(&'a Headers),
-}
-
-impl Block<'_> {
-    /// Calls `f` with each field in wire order: name, value, sensitivity.
-    fn each(&self, now: Instant, f: &mut dyn FnMut(&HeaderName, &[u8], bool)) {
-        let mut buffer = [0; DeadlineField::MAX_VALUE];
-        let headers = match self {
-            Self::Request(head) => {
-                f(&HeaderName::METHOD, head.method.as_str().as_bytes(), false);
-                f(&HeaderName::SCHEME, &head.scheme, false);
-                f(&HeaderName::PATH, &head.path, false);
-                f(&HeaderName::AUTHORITY, &head.authority, false);
-                &head.headers
-            }
-            Self::Response(head) => {
-                let digits = [head.status / 100 % 10, head.status / 10 % 10, head.status % 10];
-                f(&HeaderName::STATUS, &digits.map(|digit| b'0' + digit as u8), false);
-                &head.headers
-            }
-            Self::Trailers(headers) => headers,
-        };
-        for Field { name, value, sensitive } in headers {
-            f(name, value, *sensitive);
-        }
-        if let Self::Request(RequestHead { deadline: Some(field), .. }) = self {
-            let value = field.value(now, &mut buffer);
-            // A time that the dialect cannot express is not told.
-            if !value.is_empty() {
-                f(field.name, value, false);
-            }
         }
     }
 }
@@ -200,7 +161,7 @@ impl Http2 {
 
     /// Answers a request that gets no stream of ours.
     pub(super) fn answer_refused(&mut self, id: u32, head: &ResponseHead) {
-        self.write_block(id, true, &Block::Response(head));
+        self.write_block(id, true, &mut Block::response(head));
     }
 
     pub(super) fn write_rst(&mut self, id: u32, code: ErrorCode) {
@@ -252,13 +213,17 @@ impl Http2 {
         let Some(head) = stream.head.take() else { return true };
         let end = matches!(stream.end, End::OnHead);
         match head {
-            Head::Request(head) => self.write_head(key, end, &Block::Request(&head)),
-            Head::Response(head) => self.write_head(key, end, &Block::Response(&head)),
+            Head::Request(head) => {
+                let deadline = head.deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
+                let rest = Rest { last: deadline, ..Rest::NONE };
+                self.write_head(key, end, &mut Block::request(&head, rest))
+            }
+            Head::Response(head) => self.write_head(key, end, &mut Block::response(&head)),
         }
     }
 
     /// Writes a head; that of a request gets its id here. False if the stream is over by now.
-    pub(super) fn write_head(&mut self, key: StreamKey, end: bool, head: &Block<'_>) -> bool {
+    pub(super) fn write_head(&mut self, key: StreamKey, end: bool, head: &mut Block<'_>) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         if stream.state == StreamState::Idle {
             if self.next_id > MAX_WINDOW {
@@ -294,7 +259,7 @@ impl Http2 {
         match core::mem::replace(&mut stream.end, End::Open) {
             End::Open => return,
             End::OnHead | End::OnData => frame::data_header(self.arena.reserve(HEADER_LEN), id, 0, true),
-            End::Trailers(trailers) => self.write_block(id, true, &Block::Trailers(&trailers)),
+            End::Trailers(trailers) => self.write_block(id, true, &mut Block::trailers(&trailers)),
         }
         if let Some(stream) = self.streams.get_mut(key) {
             stream.end = End::OnData;
@@ -343,15 +308,11 @@ impl Http2 {
 
     /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
     /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
-    pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &Block<'_>) {
-        let now = self.now;
-        let mut bound = HEADER_LEN + Encoder::MAX_BEGIN_LEN;
-        block.each(now, &mut |name, value, _| bound += Encoder::max_field_len(name.as_bytes().len(), value.len()));
-        let dst = self.arena.reserve(bound);
+    pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
+        let dst = self.arena.reserve(HEADER_LEN + block.max_len(&self.encoder));
         let before = dst.len();
-        dst.put_bytes(0, HEADER_LEN);
-        self.encoder.begin(dst);
-        block.each(now, &mut |name, value, sensitive| self.encoder.field(name, value, sensitive, dst));
+        dst.put_slice(&[0; HEADER_LEN]);
+        block.encode(&mut self.encoder, dst);
         let len = dst.len() - before - HEADER_LEN;
         let limit = self.peer.max_frame_size as usize;
         let first = frame::headers_header(id, len.min(limit) as u32, end_stream, len <= limit);

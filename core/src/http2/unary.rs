@@ -13,13 +13,13 @@
 use bytes::{BufMut, BytesMut};
 
 use crate::error::{ErrorCode, OpenError};
-use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http::{DeadlineField, Headers, InlineField, RequestHead, ResponseHead, Rest};
 use crate::http2::Side;
 use crate::http2::connection::{Drain, Http2, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, HEADER_LEN};
-use crate::http2::send::Block;
 use crate::http2::store::StreamKey;
 use crate::http2::stream::End;
+use crate::http2::template::{Block, Template};
 use crate::time::Instant;
 
 /// A body of one message, before there is one.
@@ -64,25 +64,30 @@ impl Http2 {
             && octets <= window.min(self.send_window.available()).min(self.peer.data_limit())
     }
 
-    /// Client: writes the head of a request and lends the region of its message. Only where
-    /// [`has_room_for_request`](Self::has_room_for_request).
+    /// Client: writes the head of a request, with `deadline` behind `rest`, and lends the region of its message. Only
+    /// where [`has_room_for_request`](Self::has_room_for_request).
     ///
     /// # Errors
     /// `TooLarge`: the peer takes no such head. Nothing was written.
     pub(crate) fn write_request(
         &mut self,
-        head: &RequestHead,
+        head: &mut Template<RequestHead>,
+        rest: Rest<'_>,
+        deadline: Option<DeadlineField>,
         call: u32,
         message: Message,
         now: Instant,
     ) -> Result<Region<'_>, OpenError> {
         self.tick(now);
-        self.check_size(head)?;
-        let key = self.new_request(head, call);
+        let deadline_size = deadline.map_or(0, |deadline| deadline.max_list_size());
+        self.check_size(head.list_size + rest.list_size() + deadline_size)?;
+        let deadline = deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
+        let rest = Rest { last: deadline, ..rest };
+        let key = self.new_request(&head.head, call);
         self.active += 1;
         self.uncommitted += 1;
         self.note_busy();
-        Ok(self.begin(key, &Block::Request(head), message, true))
+        Ok(self.begin(key, &mut Block::of_request(head, rest), message, true))
     }
 
     /// Server: writes the head of a response and lends the region of its message, which is the end of the response if
@@ -90,16 +95,17 @@ impl Http2 {
     pub(crate) fn write_response(
         &mut self,
         key: StreamKey,
-        head: &ResponseHead,
+        head: &mut Template<ResponseHead>,
+        rest: Rest<'_>,
         message: Message,
         end: bool,
         now: Instant,
     ) -> Region<'_> {
         self.tick(now);
-        self.begin(key, &Block::Response(head), message, end)
+        self.begin(key, &mut Block::of_response(head, rest), message, end)
     }
 
-    fn begin(&mut self, key: StreamKey, head: &Block<'_>, message: Message, end: bool) -> Region<'_> {
+    fn begin(&mut self, key: StreamKey, head: &mut Block<'_>, message: Message, end: bool) -> Region<'_> {
         self.emit_control();
         let octets = message.octets();
         self.write_head(key, end && octets == 0, head);
@@ -137,7 +143,7 @@ impl Region<'_> {
     }
 
     /// The payload is there: the windows pay for it, and our half ends, by `trailers` if the message does not end it.
-    pub(crate) fn commit(mut self, trailers: Option<&Headers>) -> StreamKey {
+    pub(crate) fn commit(mut self, trailers: Option<(&mut Template<Headers>, Rest<'_>)>) -> StreamKey {
         let (key, octets) = (self.key, self.octets);
         debug_assert_eq!(self.http.arena.run().len(), self.start + if octets > 0 { HEADER_LEN + octets } else { 0 });
         self.is_settled = true;
@@ -148,8 +154,8 @@ impl Region<'_> {
         if octets > 0 {
             http.sent_data(key, octets);
         }
-        if let Some(trailers) = trailers {
-            http.write_block(id, true, &Block::Trailers(trailers));
+        if let Some((trailers, rest)) = trailers {
+            http.write_block(id, true, &mut Block::of_trailers(trailers, rest));
         }
         // An empty body ended with the head.
         if octets > 0 {

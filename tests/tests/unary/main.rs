@@ -505,21 +505,20 @@ fn costs(switch: Switch, row: usize, codec: &'static dyn Codec<Bytes>) -> [u64; 
     worst
 }
 
-/// bg:B6, arch:§6: what is sent of a steady unary call allocates nothing, on either side. Where the body is bare, the
-/// text of its length does, and on the client the content type, which names the codec.
+/// bg:B6, arch:§6: what is sent of a steady unary call allocates nothing, on either side, in any dialect.
 #[test]
 fn a_steady_unary_call_allocates_nothing_to_be_sent() {
-    for (row, codec, sent) in [
-        (0, &Raw::PROTO as &'static dyn Codec<Bytes>, [0, 0]),
-        (0, &Prost, [0, 0]),
-        (0, &const { Raw::new("json") }, [1, 0]),
-        (1, &Prost, [2, 1]),
-        (2, &Prost, [2, 1]),
-        (3, &Prost, [2, 1]),
+    for (row, codec) in [
+        (0, &Raw::PROTO as &'static dyn Codec<Bytes>),
+        (0, &Prost),
+        (0, &const { Raw::new("json") }),
+        (1, &Prost),
+        (2, &Prost),
+        (3, &Prost),
     ] {
         let (on, off) = (costs(Switch::On, row, codec), costs(Switch::Off, row, codec));
         println!("{:?} {}: on {on:?}, off {off:?}", ROWS[row], codec.name());
-        assert_eq!([on[0], on[2]], sent, "{:?} {}", ROWS[row], codec.name());
+        assert_eq!([on[0], on[2]], [0, 0], "{:?} {}", ROWS[row], codec.name());
         assert!(on.iter().sum::<u64>() < off.iter().sum::<u64>());
     }
 }

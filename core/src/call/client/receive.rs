@@ -20,7 +20,7 @@ use crate::http::{HeaderName, Headers, ResponseHead};
 impl ClientCall {
     /// The final head of the response; `end` if the response ends with it.
     pub fn handle_head(&mut self, head: ResponseHead, end: bool) {
-        match (&self.state, self.spec.trailers, end) {
+        match (&self.state, self.plan.spec.trailers, end) {
             (State::Done(_), ..) => {}
             (State::AwaitHead, Trailers::HeaderPrefix(prefix), end) => {
                 self.begin_whole(head, prefix);
@@ -80,8 +80,8 @@ impl ClientCall {
     /// # Errors
     /// The messages are in an encoding that was not offered.
     fn read_encoding(&mut self, headers: &Headers) -> Result<(), Status> {
-        let encoding = headers.get(self.spec.encoding).map(|value| &**value);
-        match compress::announced(encoding, self.accept_compressions.names()) {
+        let encoding = headers.get(self.plan.spec.encoding).map(|value| &**value);
+        match compress::announced(encoding, self.plan.accept_compressions.names()) {
             Announced::Identity => Ok(()),
             Announced::Known(name) => {
                 self.decoder.allow_compressed(name);
@@ -108,7 +108,7 @@ impl ClientCall {
             State::Body { .. } | State::Whole { .. } => {
                 let pushed = self.decoder.push(data);
                 // The number comes first: how the octets are split must not decide what is wrong with them.
-                if self.kind.is_single_response() && self.decoder.begun() > 1 {
+                if self.plan.kind.is_single_response() && self.decoder.begun() > 1 {
                     self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
                 } else if let Err(status) = pushed {
                     self.refuse_body(status);
@@ -168,7 +168,7 @@ impl ClientCall {
             status
         } else if self.decoder.is_partial() {
             peer_fault("the response ended inside a message")
-        } else if self.kind.is_single_response() && self.decoder.begun() == 0 {
+        } else if self.plan.kind.is_single_response() && self.decoder.begun() == 0 {
             cardinality("no message in a response of one")
         } else {
             status
@@ -186,7 +186,7 @@ impl ClientCall {
         }
         let body = self.decoder.pull().map(|mut body| body.copy_to_bytes(body.len())).unwrap_or_default();
         let metadata = self.error_metadata(trailers);
-        self.end(error_json::decode(&body, http, self.spec.http_codes, metadata));
+        self.end(error_json::decode(&body, http, self.plan.spec.http_codes, metadata));
     }
 
     /// The body cannot be taken. That matters for a message; an error is known without the text that explains it.
@@ -195,7 +195,7 @@ impl ClientCall {
             State::Whole { http, trailers } if *http != 200 => {
                 let (http, trailers) = (*http, mem::take(trailers));
                 let metadata = self.error_metadata(trailers);
-                error_json::plain(&[], http, self.spec.http_codes, metadata)
+                error_json::plain(&[], http, self.plan.spec.http_codes, metadata)
             }
             _ => status,
         };
@@ -231,7 +231,7 @@ impl ClientCall {
         if matches!(self.state, State::Done(_)) {
             return;
         }
-        if self.kind.is_single_response() && !status.is_ok() {
+        if self.plan.kind.is_single_response() && !status.is_ok() {
             self.decoder.discard();
         }
         self.send.end(send);
@@ -243,17 +243,17 @@ impl ClientCall {
     fn check_content_type(&self, head: &ResponseHead) -> Result<(), Status> {
         // Some servers leave it out of otherwise good responses.
         let Some(content_type) = head.headers.get(&HeaderName::CONTENT_TYPE) else { return Ok(()) };
-        match self.spec.codec(content_type) {
-            Some(codec) if codec == self.codec || head.status != 200 => Ok(()),
+        match self.plan.spec.codec(content_type) {
+            Some(codec) if codec == self.plan.codec || head.status != 200 => Ok(()),
             // A bare type names no codec: some servers answer with it whatever the request's was.
-            Some(_) if self.spec.is_bare(content_type) => Ok(()),
+            Some(_) if self.plan.spec.is_bare(content_type) => Ok(()),
             Some(codec) => Err(peer_fault(format!(
                 "response in codec `{}` to a request in `{}`",
                 codec.escape_ascii(),
-                self.codec
+                self.plan.codec
             ))),
             None => Err(Status::new(
-                self.spec.http_codes.code(head.status),
+                self.plan.spec.http_codes.code(head.status),
                 format!("HTTP status {} with content-type `{}`", head.status, content_type.escape_ascii()),
             )
             .with_origin(Origin::Peer)),
@@ -266,7 +266,7 @@ impl ClientCall {
             200 => Cow::Borrowed("the response has no status"),
             _ => Cow::Owned(format!("HTTP status {http}")),
         };
-        Status::new(self.spec.http_codes.code(http), message).with_origin(Origin::Peer)
+        Status::new(self.plan.spec.http_codes.code(http), message).with_origin(Origin::Peer)
     }
 }
 

@@ -6,11 +6,12 @@ use core::time::Duration;
 
 use bytes::Buf;
 
+use super::plan::USER_AGENT;
 use super::*;
 use crate::call::error_json::MAX_TEXT;
-use crate::call::{Code, Origin};
+use crate::call::{Code, Encodings, Origin, Protocol};
 use crate::error::StreamError;
-use crate::http::ResponseHead;
+use crate::http::{Method, ResponseHead};
 
 const LIMITS: CallLimits = limits(&[]);
 const GZIP: CallLimits = limits(&["gzip"]);
@@ -87,7 +88,7 @@ fn the_request_head_is_that_of_grpc() {
     options.metadata.append("retries", "").unwrap();
     let at = Instant::from_nanos(30_000_000_000);
     let call = ClientCall::new(&method(CallKind::Unary), &options, "proto", GZIP, Some(at)).unwrap();
-    let head = call.request_head(Bytes::from_static(b"http"), Bytes::from_static(b"127.0.0.1:21524"));
+    let head = call.request_head(&options, Bytes::from_static(b"http"), Bytes::from_static(b"127.0.0.1:21524"));
     assert_eq!(head.method, Method::Post);
     assert_eq!((&head.scheme[..], &head.authority[..]), (&b"http"[..], &b"127.0.0.1:21524"[..]));
     assert_eq!(head.path, "/trirpc.test.v1.Echo/Say");
@@ -105,7 +106,7 @@ fn the_request_head_is_that_of_grpc() {
     assert_eq!(deadline.value(Instant::from_nanos(6_444_000), &mut [0; 20]), b"29993556u");
 
     let call = open(CallKind::Unary, LIMITS);
-    let head = call.request_head(Bytes::new(), Bytes::new());
+    let head = call.request_head(&options, Bytes::new(), Bytes::new());
     assert!(head.deadline.is_none());
     assert!(!head.headers.contains(&HeaderName::GRPC_ACCEPT_ENCODING));
 }
@@ -114,16 +115,16 @@ fn the_request_head_is_that_of_grpc() {
 fn codec_and_compression_are_named_in_the_head() {
     let mut options = CallOptions { compression: Some("gzip"), ..CallOptions::default() };
     let call = ClientCall::new(&method(CallKind::Unary), &options, "json", LIMITS, None).unwrap();
-    let head = call.request_head(Bytes::new(), Bytes::new());
+    let head = call.request_head(&options, Bytes::new(), Bytes::new());
     assert_eq!(head.headers.get(&HeaderName::CONTENT_TYPE).unwrap(), "application/grpc+json");
     assert_eq!(head.headers.get(&HeaderName::GRPC_ENCODING).unwrap(), "gzip");
     options.compression = Some("identity");
     let call = ClientCall::new(&method(CallKind::Unary), &options, "json", LIMITS, None).unwrap();
-    assert!(!call.request_head(Bytes::new(), Bytes::new()).headers.contains(&HeaderName::GRPC_ENCODING));
+    assert!(!call.request_head(&options, Bytes::new(), Bytes::new()).headers.contains(&HeaderName::GRPC_ENCODING));
     for (accepts, offer) in [(None, Some("gzip")), (Some(&[][..]), None), (Some(&["br", "zstd"]), Some("br,zstd"))] {
         options.accept_compressions = accepts.map(Encodings::from_static);
         let call = ClientCall::new(&method(CallKind::Unary), &options, "json", GZIP, None).unwrap();
-        let head = call.request_head(Bytes::new(), Bytes::new());
+        let head = call.request_head(&options, Bytes::new(), Bytes::new());
         let offered = head.headers.get(&HeaderName::GRPC_ACCEPT_ENCODING).map(|value| &value[..]);
         assert_eq!(offered, offer.map(str::as_bytes));
     }

@@ -16,7 +16,6 @@ use crate::call::options::CallLimits;
 use crate::call::protocol::{self, Protocol, ProtocolSpec};
 use crate::call::status::Status;
 use crate::call::variant::ServiceVariant;
-use crate::encodings::Encodings;
 use crate::error::StreamError;
 use crate::http::{HeaderName, Headers, Method, RequestHead, ResponseHead};
 use crate::time::Instant;
@@ -45,7 +44,7 @@ pub struct Accepted {
     codec: Bytes,
     /// Encoding of the request's messages; each may still be uncompressed.
     pub(super) request_encoding: Option<&'static str>,
-    response_encoding: Option<&'static str>,
+    pub(super) response_encoding: Option<&'static str>,
     metadata: Metadata,
     variant: ServiceVariant,
     timeout: Option<Duration>,
@@ -173,11 +172,6 @@ impl Accepted {
     /// Encoding that is announced for the response's messages; each may still be sent uncompressed.
     pub fn response_encoding(&self) -> Option<&'static str> {
         self.response_encoding
-    }
-
-    /// Compressions that this side can undo.
-    pub(super) fn accept_compressions(&self) -> &Encodings {
-        &self.limits.accept_compressions
     }
 }
 

@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 
-use super::ServerCall;
+use super::{Accepted, ServerCall};
 use crate::call::envelope::PREFIX;
 use crate::call::metadata::Metadata;
 use crate::call::method::CallKind;
-use crate::call::protocol::{ErrorForm, Trailers};
+use crate::call::protocol::{Body, ErrorForm, ProtocolSpec, Trailers};
 use crate::call::status::Status;
 use crate::call::{decimal, error_json, prefixed, trailers};
 use crate::error::SendError;
-use crate::http::{HeaderName, Headers, ResponseHead};
+use crate::http::{Field, HeaderName, Headers, ResponseHead, Rest};
 
 /// The end of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,31 +42,29 @@ impl ServerCall {
     /// # Errors
     /// `Sealed` if it was sent already, or the call is finished; `Failed` after a reset.
     pub fn head(&mut self, metadata: &Metadata) -> Result<Option<ResponseHead>, SendError> {
-        self.head_in(&mut Headers::new(), metadata)
-    }
-
-    /// [`head`](Self::head) in a list that is empty and brings its memory; it is taken if there is a head.
-    pub(crate) fn head_in(
-        &mut self,
-        fields: &mut Headers,
-        metadata: &Metadata,
-    ) -> Result<Option<ResponseHead>, SendError> {
-        self.send.check()?;
-        if self.is_head_sent {
-            return Err(SendError::Sealed);
-        }
-        self.is_head_sent = true;
+        self.begin()?;
         if self.keeps_response() {
             if !metadata.is_empty() {
                 self.kept.get_or_insert_default().metadata = metadata.clone();
             }
             return Ok(None);
         }
-        let fields = core::mem::take(fields);
-        let mut head = self.bare_head(fields, self.request.spec.http_statuses[0], self.request.content_type.clone());
-        self.announce_encoding(&mut head.headers);
+        let mut head = self.request.message_head(self.request.content_type.clone());
         head.headers.extend(metadata.as_headers().iter().cloned());
         Ok(Some(head))
+    }
+
+    /// The response begins, which it does once.
+    ///
+    /// # Errors
+    /// As [`head`](Self::head).
+    pub(crate) fn begin(&mut self) -> Result<(), SendError> {
+        self.send.check()?;
+        if self.is_head_sent {
+            return Err(SendError::Sealed);
+        }
+        self.is_head_sent = true;
+        Ok(())
     }
 
     /// Whether [`head`](Self::head) was called.
@@ -106,51 +104,47 @@ impl ServerCall {
     /// # Errors
     /// `Sealed` the second time; `Failed` after a reset.
     pub fn finish(&mut self, status: &Status, trailers: &Metadata, limit: usize) -> Result<End, SendError> {
-        self.finish_in(Headers::new(), status, trailers, limit)
-    }
-
-    /// [`finish`](Self::finish) in a list that is empty and brings its memory. A message that was announced and not
-    /// [kept](Self::keep) is still to be sent, behind a head that tells its length.
-    pub(crate) fn finish_in(
-        &mut self,
-        fields: Headers,
-        status: &Status,
-        trailers: &Metadata,
-        limit: usize,
-    ) -> Result<End, SendError> {
-        self.send.check()?;
-        self.send.seal()?;
-        self.decoder.discard();
+        self.seal()?;
         let kept = self.kept.take().map(|kept| *kept).unwrap_or_default();
         let lacks_message = self.kind.is_some_and(CallKind::is_single_response) && self.send.sent() == 0;
         let missing = (status.is_ok() && lacks_message).then(|| Status::internal("the handler sent no response"));
         let status = missing.as_ref().unwrap_or(status);
-        let end = self.end(fields, status, &kept.metadata, kept.message, trailers);
+        let end = self.end(status, &kept.metadata, kept.message, trailers);
         if end.list_size() <= limit {
             return Ok(end);
         }
         let text = alloc::format!("response trailers exceed the limit of {limit} bytes");
         let (status, none) = (Status::resource_exhausted(text), Metadata::new());
-        Ok(self.end(Headers::new(), &status, &none, Bytes::new(), &none))
+        Ok(self.end(&status, &none, Bytes::new(), &none))
     }
 
-    fn end(&self, fields: Headers, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
+    /// The response ends, which it does once; the request is of no interest any more.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub(crate) fn seal(&mut self) -> Result<(), SendError> {
+        self.send.check()?;
+        self.send.seal()?;
+        self.decoder.discard();
+        Ok(())
+    }
+
+    fn end(&self, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
         if let Some(head) = &self.refusal {
             return End::Whole { head: (**head).clone(), body: Bytes::new() };
         }
         match (self.request.spec.trailers, self.request.spec.error) {
             (Trailers::HeaderPrefix(prefix), ErrorForm::HttpJson { number }) => {
-                let (head, body) = self.whole(fields, status, metadata, message, trailers, (prefix, number));
+                let (head, body) = self.whole(status, metadata, message, trailers, (prefix, number));
                 End::Whole { head, body }
             }
             _ if self.is_head_sent => {
-                let mut headers = fields;
+                let mut headers = Headers::new();
                 encode_trailers(status, trailers, &mut headers);
                 End::Trailers(headers)
             }
             _ => {
-                let mut head =
-                    self.bare_head(fields, self.request.spec.http_statuses[0], self.request.content_type.clone());
+                let mut head = self.request.response_head();
                 encode_trailers(status, trailers, &mut head.headers);
                 End::Whole { head, body: Bytes::new() }
             }
@@ -160,54 +154,150 @@ impl ServerCall {
     /// A response whose head tells the outcome.
     fn whole(
         &self,
-        fields: Headers,
         status: &Status,
         metadata: &Metadata,
         message: Bytes,
         trailers: &Metadata,
         (prefix, number): (&str, bool),
     ) -> (ResponseHead, Bytes) {
-        let http = self.request.spec.http_statuses[status.code() as usize];
-        let (mut head, body) = if status.is_ok() {
-            (self.bare_head(fields, http, self.request.content_type.clone()), message)
-        } else {
-            let json = Bytes::from_static(error_json::CONTENT_TYPE.as_bytes());
-            (self.bare_head(fields, http, json), error_json::encode(status, number))
-        };
-        head.headers.extend(metadata.as_headers().iter().cloned());
         if status.is_ok() {
-            self.announce_encoding(&mut head.headers);
-            prefixed::encode(status.metadata(), prefix, &mut head.headers);
-        } else {
-            // The metadata of an error are fields of the head.
-            head.headers.extend(status.metadata().as_headers().iter().cloned());
+            // A message that was not kept follows: only its length is known here.
+            let mut head = self.request.message_head(self.request.content_type.clone());
+            let mut own = Headers::new();
+            self.whole_rest(metadata, [status.metadata(), trailers], prefix, &mut own).append_to(&mut head.headers);
+            return (head, message);
+        }
+        let http = self.request.spec.http_statuses[status.code() as usize];
+        let json = Bytes::from_static(error_json::CONTENT_TYPE.as_bytes());
+        let (mut head, body) = (self.request.bare_head(http, json), error_json::encode(status, number));
+        // The metadata of an error are fields of the head.
+        for metadata in [metadata, status.metadata()] {
+            head.headers.extend(metadata.as_headers().iter().cloned());
         }
         prefixed::encode(trailers, prefix, &mut head.headers);
-        let len = self.send.body_len().filter(|_| status.is_ok()).unwrap_or(body.len());
-        head.headers.push(HeaderName::CONTENT_LENGTH, decimal::text(len as u64));
+        head.headers.extend([decimal::field(&HeaderName::CONTENT_LENGTH, body.len() as u64).into()]);
         (head, body)
+    }
+
+    /// What is in the head of success beside [`Accepted::message_head`], in a dialect whose head tells the outcome, once
+    /// nothing can be added; `own` is empty, and lends memory.
+    fn whole_rest<'a>(
+        &self,
+        metadata: &'a Metadata,
+        trailers: [&Metadata; 2],
+        prefix: &str,
+        own: &'a mut Headers,
+    ) -> Rest<'a> {
+        let encoding = self.request.response_encoding().filter(|_| self.send.announces_encoding());
+        let is_plain = encoding.is_none() && trailers.iter().all(|trailers| trailers.is_empty());
+        let fields = if is_plain {
+            metadata.as_headers()
+        } else {
+            own.extend(metadata.as_headers().iter().cloned());
+            own.extend(encoding.map(|name| Field::new(self.request.spec.encoding.clone(), name)));
+            trailers.iter().for_each(|trailers| prefixed::encode(trailers, prefix, own));
+            own
+        };
+        let len = self.send.body_len().unwrap_or_default();
+        Rest { fields, last: Some(decimal::field(&HeaderName::CONTENT_LENGTH, len as u64)), ..Rest::NONE }
+    }
+
+    /// What the head of plain success holds beside [`Accepted::message_head`]. In a dialect whose head tells the outcome
+    /// that is for when nothing can be added any more; `own` is empty, and lends memory.
+    pub(crate) fn success_rest<'a>(
+        &self,
+        metadata: &'a Metadata,
+        trailers: &Metadata,
+        own: &'a mut Headers,
+    ) -> Rest<'a> {
+        match self.request.spec.trailers {
+            Trailers::HeaderPrefix(prefix) => self.whole_rest(metadata, [Status::OK.metadata(), trailers], prefix, own),
+            Trailers::Http | Trailers::Envelope(_) => Rest { fields: metadata.as_headers(), ..Rest::NONE },
+        }
+    }
+
+    /// Most by which a field list of a response with success exceeds the fields that every response has, as
+    /// SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+    pub(crate) fn max_own_list_size(&self, metadata: &Metadata, trailers: &Metadata) -> usize {
+        let prefix = match self.request.spec.trailers {
+            Trailers::HeaderPrefix(prefix) => prefix.len() * trailers.len(),
+            Trailers::Http | Trailers::Envelope(_) => 0,
+        };
+        let accept: usize = self.request.limits.accept_compressions.names().iter().map(|name| name.len() + 1).sum();
+        let values = self.request.content_type.len() + accept;
+        values + metadata.as_headers().list_size() + prefix + trailers.as_headers().list_size()
     }
 
     /// Whether the response leaves as a whole, with its outcome in front.
     pub(crate) fn keeps_response(&self) -> bool {
         matches!(self.request.spec.trailers, Trailers::HeaderPrefix(_))
     }
+}
 
-    /// What every response of this call begins with.
-    fn bare_head(&self, mut headers: Headers, status: u16, content_type: Bytes) -> ResponseHead {
+impl Accepted {
+    /// What every response begins with, unless it is an error of HTTP's.
+    fn response_head(&self) -> ResponseHead {
+        self.bare_head(self.spec.http_statuses[0], self.content_type.clone())
+    }
+
+    /// What a response with messages begins with, where none of them waits for the outcome: then the head names the
+    /// encoding that any of them may have.
+    fn message_head(&self, content_type: Bytes) -> ResponseHead {
+        let mut head = self.bare_head(self.spec.http_statuses[0], content_type);
+        if self.spec.body == Body::Envelopes {
+            head.headers.extend(self.response_encoding.map(|name| Field::new(self.spec.encoding.clone(), name)));
+        }
+        head
+    }
+
+    fn bare_head(&self, status: u16, content_type: Bytes) -> ResponseHead {
+        let mut headers = Headers::with_capacity(4);
         headers.push(HeaderName::CONTENT_TYPE, content_type);
-        let inflates = self.request.accept_compressions();
+        let inflates = &self.limits.accept_compressions;
         if !inflates.is_empty() {
-            headers.push(self.request.spec.accept_encoding.clone(), inflates.header());
+            headers.push(self.spec.accept_encoding.clone(), inflates.header());
         }
         ResponseHead { status, headers }
     }
+}
 
-    fn announce_encoding(&self, headers: &mut Headers) {
-        if let Some(name) = self.request.response_encoding().filter(|_| self.send.announces_encoding()) {
-            headers.push(self.request.spec.encoding.clone(), name);
-        }
+/// What the responses to many requests begin with.
+#[derive(Debug)]
+pub(crate) struct ResponseKind {
+    spec: &'static ProtocolSpec,
+    content_type: Bytes,
+    encoding: Option<&'static str>,
+}
+
+impl ResponseKind {
+    /// Longest content type of a request whose responses are of a kind, in bytes; ours are shorter.
+    const MAX_CONTENT_TYPE: usize = 128;
+
+    /// Whether the response to `request` is of any kind.
+    pub(crate) fn exists_for(request: &Accepted) -> bool {
+        request.content_type.len() <= Self::MAX_CONTENT_TYPE
     }
+
+    /// The kind of the response to `request`, and what it begins with. Neither shares memory with the request.
+    pub(crate) fn of(request: &Accepted) -> (Self, ResponseHead) {
+        let content_type = Bytes::copy_from_slice(&request.content_type);
+        let head = request.message_head(content_type.clone());
+        (Self { spec: request.spec, content_type, encoding: request.response_encoding }, head)
+    }
+
+    /// Whether the response to `request` begins so, on a connection whose limits are the same.
+    pub(crate) fn is_for(&self, request: &Accepted) -> bool {
+        core::ptr::eq(self.spec, request.spec)
+            && self.content_type == request.content_type
+            && self.encoding == request.response_encoding
+    }
+}
+
+/// Trailers of success without any metadata.
+pub(crate) fn success_trailers() -> Headers {
+    let mut headers = Headers::with_capacity(1);
+    trailers::encode(&Status::OK, &mut headers);
+    headers
 }
 
 fn encode_trailers(status: &Status, trailers: &Metadata, headers: &mut Headers) {

@@ -46,7 +46,7 @@ fn the_request_head_is_that_of_the_dialect() {
         let mut call = ClientCall::new(&method(CallKind::Unary), &options, "proto", GZIP, Some(at)).unwrap();
         assert_eq!(call.envelope(23, false), Ok(None), "nothing is in front of the message");
         call.finish().unwrap();
-        let head = call.request_head(Bytes::from_static(b"http"), Bytes::from_static(b"127.0.0.1:22212"));
+        let head = call.request_head(&options, Bytes::from_static(b"http"), Bytes::from_static(b"127.0.0.1:22212"));
         let expected = [
             (version, value),
             ("content-type", "application/proto"),
@@ -74,7 +74,10 @@ fn the_request_head_is_that_of_the_dialect() {
 fn the_length_of_the_body_is_told_once_it_is_known() {
     let mut call = open_whole(Protocol::Triple, LIMITS);
     let length = |call: &ClientCall| {
-        call.request_head(Bytes::new(), Bytes::new()).headers.get(&HeaderName::CONTENT_LENGTH).cloned()
+        call.request_head(&options(Protocol::Triple), Bytes::new(), Bytes::new())
+            .headers
+            .get(&HeaderName::CONTENT_LENGTH)
+            .cloned()
     };
     assert_eq!(length(&call), None);
     assert_eq!(call.envelope(0, false), Ok(None));
@@ -95,7 +98,7 @@ fn an_encoding_is_announced_only_for_a_message_that_has_it() {
         let mut call = ClientCall::new(&method(CallKind::Unary), &options, "proto", LIMITS, None).unwrap();
         assert_eq!(call.envelope(len, compressed), Ok(None));
         call.finish().unwrap();
-        call.request_head(Bytes::new(), Bytes::new()).headers.contains(&HeaderName::CONTENT_ENCODING)
+        call.request_head(&options, Bytes::new(), Bytes::new()).headers.contains(&HeaderName::CONTENT_ENCODING)
     };
     assert_eq!((announced(27, true), announced(27, false), announced(0, true)), (true, false, false));
     let mut call = open_whole(Protocol::Triple, LIMITS);

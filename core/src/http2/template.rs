@@ -1,0 +1,171 @@
+//! Field blocks that begin alike: encoded once, and copied for as long as HPACK would encode them the same way.
+//!
+//! The calls of a method repeat a head but for a few fields at its end. Where encoding the repeated part changed nothing
+//! in HPACK's tables, it gives the same octets again until they do change: a comparison of
+//! [generations](crate::hpack::Encoder::generation) takes the place of a walk over the fields. The walk is the plain
+//! way, and gives the octets that are copied.
+
+use alloc::vec::Vec;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::hpack::Encoder;
+use crate::http::{Field, HeaderName, Headers, RequestHead, ResponseHead, Rest};
+
+/// Longest beginning of a block that is kept, in octets; one of indices has an octet or two a field.
+const MAX_KEPT: usize = 512;
+
+/// What many blocks begin with: a head or the first fields of trailers.
+#[derive(Debug)]
+pub(crate) struct Template<H> {
+    pub(super) head: H,
+    /// As SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+    pub(super) list_size: usize,
+    pub(super) kept: Kept,
+}
+
+/// A head has no deadline here; what there is of it goes into [`Rest::last`].
+impl From<RequestHead> for Template<RequestHead> {
+    fn from(head: RequestHead) -> Self {
+        debug_assert!(head.deadline.is_none());
+        Self { list_size: head.list_size(), head, kept: Kept::default() }
+    }
+}
+
+impl From<ResponseHead> for Template<ResponseHead> {
+    fn from(head: ResponseHead) -> Self {
+        Self { list_size: head.list_size(), head, kept: Kept::default() }
+    }
+}
+
+impl From<Headers> for Template<Headers> {
+    fn from(headers: Headers) -> Self {
+        Self { list_size: headers.list_size(), head: headers, kept: Kept::default() }
+    }
+}
+
+/// What HPACK made of the beginning, and in which state; nothing while there are no octets.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    generation: u64,
+    octets: Vec<u8>,
+}
+
+impl Kept {
+    /// The octets that `encoder` would write now.
+    fn octets(&self, encoder: &Encoder) -> Option<&[u8]> {
+        (!self.octets.is_empty() && self.generation == encoder.generation()).then_some(&self.octets)
+    }
+
+    fn keep(&mut self, encoder: &Encoder, octets: &[u8]) {
+        self.octets.clear();
+        if encoder.is_repeatable() && octets.len() <= MAX_KEPT {
+            self.octets.extend_from_slice(octets);
+            self.generation = encoder.generation();
+        }
+    }
+}
+
+/// A field block to be written.
+pub(super) struct Block<'a> {
+    begin: Begin<'a>,
+    kept: Option<&'a mut Kept>,
+    rest: Rest<'a>,
+}
+
+/// What a block begins with.
+#[derive(Clone, Copy)]
+enum Begin<'a> {
+    Request(&'a RequestHead),
+    Response(&'a ResponseHead),
+    Trailers(&'a Headers),
+}
+
+impl<'a> Block<'a> {
+    /// A head without a deadline, and `rest`.
+    pub(super) fn request(head: &'a RequestHead, rest: Rest<'a>) -> Self {
+        Self { begin: Begin::Request(head), kept: None, rest }
+    }
+
+    pub(super) fn response(head: &'a ResponseHead) -> Self {
+        Self { begin: Begin::Response(head), kept: None, rest: Rest::NONE }
+    }
+
+    pub(super) fn trailers(headers: &'a Headers) -> Self {
+        Self { begin: Begin::Trailers(headers), kept: None, rest: Rest::NONE }
+    }
+
+    pub(super) fn of_request(template: &'a mut Template<RequestHead>, rest: Rest<'a>) -> Self {
+        Self { begin: Begin::Request(&template.head), kept: Some(&mut template.kept), rest }
+    }
+
+    pub(super) fn of_response(template: &'a mut Template<ResponseHead>, rest: Rest<'a>) -> Self {
+        Self { begin: Begin::Response(&template.head), kept: Some(&mut template.kept), rest }
+    }
+
+    pub(super) fn of_trailers(template: &'a mut Template<Headers>, rest: Rest<'a>) -> Self {
+        Self { begin: Begin::Trailers(&template.head), kept: Some(&mut template.kept), rest }
+    }
+
+    /// Most octets that [`encode`](Self::encode) appends.
+    pub(super) fn max_len(&self, encoder: &Encoder) -> usize {
+        let mut len = 0;
+        let mut add = |name: &HeaderName, value: &[u8], _| {
+            len += Encoder::max_field_len(name.as_bytes().len(), value.len());
+        };
+        self.rest.each(&mut add);
+        match self.kept.as_ref().and_then(|kept| kept.octets(encoder)) {
+            Some(octets) => len + octets.len(),
+            None => {
+                self.begin.each(&mut add);
+                len + Encoder::MAX_BEGIN_LEN
+            }
+        }
+    }
+
+    /// Appends the block.
+    pub(super) fn encode(&mut self, encoder: &mut Encoder, dst: &mut BytesMut) {
+        match self.kept.as_ref().and_then(|kept| kept.octets(encoder)) {
+            Some(octets) => dst.put_slice(octets),
+            None => {
+                let start = dst.len();
+                encoder.begin(dst);
+                self.begin.each(&mut |name, value, sensitive| encoder.field(name, value, sensitive, dst));
+                if let Some(kept) = &mut self.kept {
+                    kept.keep(encoder, dst.get(start..).unwrap_or_default());
+                }
+            }
+        }
+        self.rest.each(&mut |name, value, sensitive| encoder.field(name, value, sensitive, dst));
+    }
+}
+
+impl Begin<'_> {
+    /// Calls `f` with each field in wire order: name, value, sensitivity.
+    fn each(self, f: &mut dyn FnMut(&HeaderName, &[u8], bool)) {
+        match self {
+            Self::Request(head) => {
+                f(&HeaderName::METHOD, head.method.as_str().as_bytes(), false);
+                f(&HeaderName::SCHEME, &head.scheme, false);
+                f(&HeaderName::PATH, &head.path, false);
+                f(&HeaderName::AUTHORITY, &head.authority, false);
+                each(&head.headers, f);
+            }
+            Self::Response(head) => {
+                let digits = [head.status / 100 % 10, head.status / 10 % 10, head.status % 10];
+                f(&HeaderName::STATUS, &digits.map(|digit| b'0' + digit as u8), false);
+                each(&head.headers, f);
+            }
+            Self::Trailers(headers) => each(headers, f),
+        }
+    }
+}
+
+fn each(headers: &Headers, f: &mut dyn FnMut(&HeaderName, &[u8], bool)) {
+    for Field { name, value, sensitive } in headers {
+        f(name, value, *sensitive);
+    }
+}
+
+#[cfg(test)]
+mod tests;
