@@ -25,9 +25,6 @@ use crate::time::Instant;
 /// Room left in the peer's header list for what every response head holds beside the metadata, in bytes.
 pub(super) const HEAD_OVERHEAD: usize = 512;
 
-/// Heads of requests whose calls are remembered.
-const KNOWN_HEADS: usize = 8;
-
 /// Kinds of response whose beginning is kept.
 const RESPONSE_KINDS: usize = 4;
 
@@ -51,7 +48,7 @@ impl ServerState {
             backlog: VecDeque::new(),
             tells_incoming: true,
             limits: CallLimits::from(config),
-            known: Recent::new(KNOWN_HEADS),
+            known: Recent::new(config.max_known_heads),
             heads: Recent::new(RESPONSE_KINDS),
             success: success_trailers().into(),
         }
@@ -438,7 +435,8 @@ mod tests {
     /// Only what may come again is kept, and only so many.
     #[test]
     fn heads_that_come_again_are_read_once() {
-        let mut state = ServerState::new(&Config::default());
+        let config = Config::default();
+        let mut state = ServerState::new(&config);
         let (known, other) = (head("/a.B/C"), head("/a.B/D"));
         let first = state.accepted(Arc::clone(&known)).unwrap();
         let second = state.accepted(Arc::clone(&other)).unwrap();
@@ -451,7 +449,7 @@ mod tests {
             Arc::ptr_eq(&first, &state.accepted(Arc::clone(&known)).unwrap()),
             "driven out by heads that come once"
         );
-        for _ in 0..KNOWN_HEADS {
+        for _ in 0..config.max_known_heads {
             let kept = head("/a.B/E");
             state.accepted(Arc::clone(&kept)).unwrap();
         }
