@@ -329,7 +329,7 @@ impl Http2 {
     pub(crate) fn consumed(&mut self, key: StreamKey, n: usize) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         self.reservations.consumed(stream, n);
-        self.note_update(key);
+        note_update(&mut self.updates, key, stream);
         self.admit_reservations();
     }
 
@@ -376,6 +376,15 @@ impl Http2 {
     /// What the engine has to say, input apart.
     pub(crate) fn next_pending(&mut self, now: Instant) -> Option<Incoming> {
         self.tick(now);
+        if self.has_news() || self.owes_far_too_much() { self.news() } else { None }
+    }
+
+    /// Is there anything beside input that [`next_pending`](Self::next_pending) must look at?
+    pub(super) fn has_news(&self) -> bool {
+        !self.events.is_empty() || self.capacity_wanted || self.drain == Drain::Streams || self.terminal.is_some()
+    }
+
+    fn news(&mut self) -> Option<Incoming> {
         if self.owes_far_too_much() {
             let detail = "too many unsent control frames";
             self.misbehaved(PeerMisbehaved { code: ErrorCode::ENHANCE_YOUR_CALM, detail });
@@ -494,10 +503,8 @@ impl Http2 {
 
     /// Notes a stream whose window update is due, for the next output.
     pub(super) fn note_update(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.recv_window.is_due() && !stream.update_noted && stream.state.remote().is_some() {
-            stream.update_noted = true;
-            self.updates.push(key);
+        if let Some(stream) = self.streams.get_mut(key) {
+            note_update(&mut self.updates, key, stream);
         }
     }
 
@@ -516,5 +523,13 @@ impl Http2 {
     /// The time of what is done next.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.now = self.now.max(now);
+    }
+}
+
+/// See [`Http2::note_update`].
+pub(super) fn note_update(updates: &mut Vec<StreamKey>, key: StreamKey, stream: &mut Stream) {
+    if stream.recv_window.is_due() && !stream.update_noted && stream.state.remote().is_some() {
+        stream.update_noted = true;
+        updates.push(key);
     }
 }

@@ -13,7 +13,7 @@ use crate::buf::RecvBuf;
 use crate::error::{ErrorCode, GoAway, PeerMisbehaved, Timeout};
 use crate::http2::Side;
 use crate::http2::block::Block;
-use crate::http2::connection::{Drain, Http2, Incoming};
+use crate::http2::connection::{Drain, Http2, Incoming, note_update};
 use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind, Layout};
 use crate::http2::ping;
 use crate::http2::settings::Changes;
@@ -106,15 +106,14 @@ impl Http2 {
 
     fn parse(&mut self, input: &mut RecvBuf) -> Option<Incoming> {
         loop {
-            if self.terminal.is_some() {
-                input.skip(input.len());
-            }
-            let pending = self.next_pending(self.now);
-            if pending.is_some() {
-                return pending;
-            }
-            if !self.wants_read() {
-                return None;
+            if self.has_news() || !self.wants_read() {
+                if self.terminal.is_some() {
+                    input.skip(input.len());
+                }
+                let pending = self.next_pending(self.now);
+                if pending.is_some() || !self.wants_read() {
+                    return pending;
+                }
             }
             match self.step(input) {
                 Ok(Step::Event(event)) => return Some(event),
@@ -181,10 +180,10 @@ impl Http2 {
                 let Some(prelude) = payload.get(..header.prelude_len()) else { return Ok(Step::Starved) };
                 let layout = Layout::decode(&header, prelude)?;
                 input.skip(HEADER_LEN + layout.prelude);
-                match header.kind {
-                    Kind::DATA => self.begin_data(header, layout)?,
-                    _ => return self.begin_block(header, layout, input),
-                }
+                return match header.kind {
+                    Kind::DATA => self.begin_data(header, layout, input),
+                    _ => self.begin_block(header, layout, input),
+                };
             }
             Kind::CONTINUATION => {
                 input.skip(HEADER_LEN);
@@ -393,7 +392,7 @@ impl Http2 {
 
     // ---- DATA ------------------------------------------------------------------------------------
 
-    fn begin_data(&mut self, header: FrameHeader, layout: Layout) -> Checked<()> {
+    fn begin_data(&mut self, header: FrameHeader, layout: Layout, input: &mut RecvBuf) -> Checked<Step> {
         let overrun = |detail| PeerMisbehaved { code: ErrorCode::FLOW_CONTROL_ERROR, detail };
         self.recv_window.receive(header.len).map_err(|_| overrun("the connection's window is overrun"))?;
         // Returned on arrival, for live and dead streams alike: one slow call must not stop the others.
@@ -417,8 +416,7 @@ impl Http2 {
                 None
             }
         };
-        self.parser.state = State::Data(Data { stream, left: layout.body, padding: layout.padding, end });
-        Ok(())
+        Ok(self.data(Data { stream, left: layout.body, padding: layout.padding, end }, input))
     }
 
     /// Checks a DATA frame against its stream. `None` if the stream was reset for it.
@@ -451,7 +449,9 @@ impl Http2 {
         if end || layout.body >= USEFUL_DATA {
             self.abuse.useful_frame();
         }
-        self.note_update(key);
+        if !end {
+            note_update(&mut self.updates, key, stream);
+        }
         self.admit_reservations();
         Ok(Some(key))
     }
@@ -467,6 +467,7 @@ impl Http2 {
     fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
         let n = data.left.min(input.len());
         if n == 0 && data.left > 0 {
+            self.parser.state = State::Data(data);
             return Step::Starved;
         }
         let octets = input.split_to(n);
