@@ -362,9 +362,13 @@ pub(crate) const fn hash(seed: u32, bytes: &[u8]) -> u32 {
         rest = tail;
     }
     let mut last = 0u64;
-    while let Some((&byte, tail)) = rest.split_first() {
-        last = (last << 8) | byte as u64;
-        rest = tail;
+    if let Some(chunk) = bytes.last_chunk::<8>() {
+        last = u64::from_le_bytes(*chunk); // some of it for the second time
+    } else {
+        while let Some((&byte, tail)) = rest.split_first() {
+            last = (last << 8) | byte as u64;
+            rest = tail;
+        }
     }
     state = (state.rotate_left(23) ^ last).wrapping_mul(MULTIPLIER);
     (state >> 32) as u32

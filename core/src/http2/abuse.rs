@@ -19,6 +19,8 @@ const EARNED_BY_USEFUL_FRAME: u64 = 4;
 struct Bucket {
     /// Billionths of a token.
     level: u64,
+    /// `burst` in billionths.
+    full: u64,
     burst: u64,
     refill_part: u64,
     at: Instant,
@@ -27,7 +29,7 @@ struct Bucket {
 impl Bucket {
     fn new(burst: u32, refill_part: u64, now: Instant) -> Self {
         let burst = u64::from(burst);
-        Self { level: burst * NANOS, burst, refill_part, at: now }
+        Self { level: burst * NANOS, full: burst * NANOS, burst, refill_part, at: now }
     }
 
     /// Takes `n` tokens; false if there are not that many.
@@ -45,7 +47,7 @@ impl Bucket {
     }
 
     fn give(&mut self, nanotokens: u64) {
-        self.level = self.level.saturating_add(nanotokens).min(self.burst * NANOS);
+        self.level = self.level.saturating_add(nanotokens).min(self.full);
     }
 }
 

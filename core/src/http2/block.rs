@@ -2,8 +2,6 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
-use core::mem;
-
 use bytes::Bytes;
 
 use crate::buf::RecvBuf;
@@ -13,7 +11,7 @@ use crate::http::{Headers, ResponseHead};
 use crate::http2::Side;
 use crate::http2::connection::{Http2, Incoming, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, FrameHeader, Layout};
-use crate::http2::memo::Recalled;
+use crate::http2::memo::{Candidate, Recalled};
 use crate::http2::recv::{Checked, Located, State, Step, calm, protocol, stream_closed};
 use crate::http2::store::{PastId, StreamKey};
 use crate::http2::stream::{Closed, Phase, Stream, StreamState};
@@ -45,8 +43,8 @@ pub(super) struct Block {
 enum Purpose {
     /// Server: a new stream.
     Request,
-    /// A live stream: its response, or trailers.
-    Message(StreamKey),
+    /// A live stream, and what it waits for: its response, or trailers.
+    Message(StreamKey, Phase),
     /// Only the HPACK tables.
     Nothing,
     /// Only the HPACK tables; then the stream, which the peer has reset, is reset once from our side.
@@ -68,11 +66,12 @@ impl From<Malformed> for Unfit {
 
 impl Http2 {
     /// HEADERS, of which `input` holds what follows the prelude.
+    #[inline]
     pub(super) fn begin_block(&mut self, header: FrameHeader, layout: Layout, input: &mut RecvBuf) -> Checked<Step> {
         let id = header.stream;
         let purpose = match self.locate(id) {
             Located::Live(key) => match self.streams.get(key).and_then(|stream| stream.state.remote()) {
-                Some(_) => Purpose::Message(key),
+                Some(phase) => Purpose::Message(key, phase),
                 None => return Err(stream_closed("HEADERS after END_STREAM")),
             },
             Located::Ignored | Located::Past(PastId::Closed(Closed::WeReset)) => Purpose::Nothing,
@@ -138,11 +137,6 @@ impl Http2 {
 
     pub(super) fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
         let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
-        if last && block.scratch.is_empty() && input.len() >= left {
-            let opening = block.opening;
-            self.end_of_block(padding);
-            return self.whole_block(opening, left, input);
-        }
         let n = left.min(input.len());
         block.scratch.extend_from_slice(input.data().get(..n).unwrap_or_default());
         input.skip(n);
@@ -150,24 +144,23 @@ impl Http2 {
             self.parser.state = State::Fragment { left: left - n, padding, last };
             return Ok(Step::Starved);
         }
+        self.parser.skip(padding);
         if !last {
-            self.parser.skip(padding);
             return Ok(Step::Progress);
         }
-        let (opening, octets) = (block.opening, Bytes::from(mem::take(&mut block.scratch)));
-        self.end_of_block(padding);
-        let kind = self.kind(&opening);
-        let (list, _) = self.decode(kind, &octets)?;
+        let Some(Block { mut opening, scratch, .. }) = self.parser.block.take() else { return Ok(Step::Progress) };
+        self.timers.clear(Timeout::HeaderBlock);
+        if let Purpose::Message(key, _) = opening.purpose {
+            // While the block was under way the stream may have been reset from our side.
+            let phase = self.streams.get(key).and_then(|stream| stream.state.remote());
+            opening.purpose = phase.map_or(Purpose::Nothing, |phase| Purpose::Message(key, phase));
+        }
+        let (list, _) = self.decode(self.kind(&opening), &Bytes::from(scratch))?;
         self.block(&opening, list)
     }
 
-    fn end_of_block(&mut self, padding: usize) {
-        self.parser.block = None;
-        self.parser.skip(padding);
-        self.timers.clear(Timeout::HeaderBlock);
-    }
-
     /// A block that lies in the first `len` octets of `input`.
+    #[inline]
     fn whole_block(&mut self, opening: Opening, len: usize, input: &mut RecvBuf) -> Checked<Step> {
         let kind = self.kind(&opening);
         let octets = input.data().get(..len).unwrap_or_default();
@@ -176,14 +169,7 @@ impl Http2 {
                 input.skip(len);
                 Ok(list)
             }
-            Recalled::Again(candidate) => {
-                input.skip(len);
-                let (list, size) = self.decode(kind, &candidate.octets)?;
-                if let Ok(list) = &list {
-                    self.memo.keep(candidate, self.decoder.generation(), size, list);
-                }
-                list
-            }
+            Recalled::Again(candidate) => self.decode_to_keep(candidate, kind, len, input)?,
             Recalled::Unknown => self.decode(kind, &input.split_to(len))?.0,
         };
         self.block(&opening, list)
@@ -191,21 +177,29 @@ impl Http2 {
 
     fn kind(&self, opening: &Opening) -> ListKind {
         let lenient = self.config.lenient_grpc_message;
-        match (self.side, self.phase(opening)) {
-            (Side::Server, None) => ListKind::Request,
-            (Side::Server, Some(_)) => ListKind::RequestTrailers,
-            (Side::Client, Some(Phase::Body)) => ListKind::ResponseTrailers { lenient },
+        match (self.side, opening.purpose) {
+            (Side::Server, Purpose::Message(..)) => ListKind::RequestTrailers,
+            (Side::Server, _) => ListKind::Request,
+            (Side::Client, Purpose::Message(_, Phase::Body)) => ListKind::ResponseTrailers { lenient },
             (Side::Client, _) => ListKind::Response { lenient },
         }
     }
 
-    /// What the stream of a message waits for. None once it was reset from our side, as may happen while the block is
-    /// under way.
-    fn phase(&self, opening: &Opening) -> Option<Phase> {
-        match opening.purpose {
-            Purpose::Message(key) => self.streams.get(key).and_then(|stream| stream.state.remote()),
-            _ => None,
+    /// [`decode`](Self::decode), from a copy, so that strings are not slices of the receive window.
+    fn decode_to_keep(
+        &mut self,
+        candidate: Candidate,
+        kind: ListKind,
+        len: usize,
+        input: &mut RecvBuf,
+    ) -> Checked<Result<List, Unfit>> {
+        let octets = Bytes::copy_from_slice(input.data().get(..len).unwrap_or_default());
+        input.skip(len);
+        let (list, size) = self.decode(kind, &octets)?;
+        if let Ok(list) = &list {
+            self.memo.keep(candidate, octets, self.decoder.generation(), size, list);
         }
+        Ok(list)
     }
 
     /// Decodes a block, whatever becomes of its stream, or the tables would part. Also returns the size of its list.
@@ -222,16 +216,11 @@ impl Http2 {
     }
 
     /// What a whole block means for its stream.
+    #[inline]
     fn block(&mut self, opening: &Opening, list: Result<List, Unfit>) -> Checked<Step> {
         let event = match opening.purpose {
-            Purpose::Nothing => None,
-            Purpose::Late => {
-                self.refuse(opening.id, ErrorCode::STREAM_CLOSED)?;
-                None
-            }
             Purpose::Request => self.request(opening, list)?,
-            Purpose::Message(_) if self.phase(opening).is_none() => None,
-            Purpose::Message(key) => match list.and_then(|list| self.message(key, opening, list)) {
+            Purpose::Message(key, _) => match list.and_then(|list| self.message(key, opening, list)) {
                 Ok(event) => event,
                 Err(unfit) => {
                     let code = match unfit {
@@ -242,6 +231,11 @@ impl Http2 {
                     None
                 }
             },
+            Purpose::Nothing => None,
+            Purpose::Late => {
+                self.refuse(opening.id, ErrorCode::STREAM_CLOSED)?;
+                None
+            }
         };
         Ok(event.map_or(Step::Progress, Step::Event))
     }

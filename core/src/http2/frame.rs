@@ -178,10 +178,15 @@ impl Layout {
     /// # Errors
     /// PROTOCOL_ERROR if padding exceeds the payload (RFC 9113 §6.1, §6.2), FRAME_SIZE_ERROR if the
     /// payload is shorter than its mandatory fields.
+    #[inline]
     pub fn decode(header: &FrameHeader, prelude: &[u8]) -> Result<Self, PeerMisbehaved> {
-        if header.prelude_len() == 0 {
-            return Ok(Self { prelude: 0, body: header.len as usize, padding: 0, dependency: None });
+        match header.prelude_len() {
+            0 => Ok(Self { prelude: 0, body: header.len as usize, padding: 0, dependency: None }),
+            _ => Self::decode_prelude(header, prelude),
         }
+    }
+
+    fn decode_prelude(header: &FrameHeader, prelude: &[u8]) -> Result<Self, PeerMisbehaved> {
         let too_short = frame_size("payload shorter than its mandatory fields");
         let (padding, rest) = match (header.has(PADDED), prelude.split_first()) {
             (false, _) => (0, prelude),

@@ -48,7 +48,7 @@ struct Known {
 /// The answer of [`Memo::recall`].
 pub(super) enum Recalled {
     Known(List),
-    /// To be decoded, and to be kept in this place if that changes nothing in the tables.
+    /// To be decoded, and to be [kept](Memo::keep) if that changes nothing in the tables.
     Again(Candidate),
     Unknown,
 }
@@ -58,8 +58,6 @@ pub(super) struct Candidate {
     place: usize,
     kind: ListKind,
     generation: u64,
-    /// The block, in memory of its own: strings that lie in it are to be slices of this.
-    pub(super) octets: Bytes,
 }
 
 impl Memo {
@@ -68,6 +66,7 @@ impl Memo {
     }
 
     /// What is known of a block.
+    #[inline]
     pub(super) fn recall(&mut self, kind: ListKind, generation: u64, octets: &[u8]) -> Recalled {
         if octets.len() > MAX_OCTETS || self.capacity == 0 {
             return Recalled::Unknown;
@@ -86,12 +85,13 @@ impl Memo {
         if core::mem::replace(&mut place.seen, hash) != hash {
             return Recalled::Unknown;
         }
-        Recalled::Again(Candidate { place: at, kind, generation, octets: Bytes::copy_from_slice(octets) })
+        Recalled::Again(Candidate { place: at, kind, generation })
     }
 
-    /// Keeps what a block came to, a list of `size`, unless that left the tables in another `generation`.
-    pub(super) fn keep(&mut self, candidate: Candidate, generation: u64, size: usize, list: &List) {
-        let Candidate { place, kind, octets, .. } = candidate;
+    /// Keeps what a block came to, a list of `size`, unless that left the tables in another `generation`. `octets` and
+    /// the strings of the list are kept with it, and whatever they are slices of.
+    pub(super) fn keep(&mut self, candidate: Candidate, octets: Bytes, generation: u64, size: usize, list: &List) {
+        let Candidate { place, kind, .. } = candidate;
         if generation != candidate.generation || size > MAX_LIST {
             return;
         }

@@ -154,16 +154,12 @@ impl Http2 {
 
     // ---- frames ----------------------------------------------------------------------------------
 
+    #[inline]
     fn frame(&mut self, input: &mut RecvBuf) -> Checked<Step> {
-        let Some(octets) = input.data().first_chunk::<HEADER_LEN>() else { return Ok(Step::Starved) };
+        let Some((octets, payload)) = input.data().split_first_chunk::<HEADER_LEN>() else { return Ok(Step::Starved) };
         let header = FrameHeader::decode(*octets);
         if !self.peer.is_received() {
-            if octets.starts_with(b"HTTP/1.") {
-                return Err(protocol("the peer speaks HTTP/1, not HTTP/2"));
-            }
-            if header.kind != Kind::SETTINGS || header.has(frame::ACK) {
-                return Err(protocol("the first frame is not SETTINGS"));
-            }
+            check_first(header, octets)?;
         }
         match &self.parser.block {
             Some(block) if header.kind != Kind::CONTINUATION || header.stream != block.opening.id => {
@@ -173,18 +169,23 @@ impl Http2 {
             _ => {}
         }
         header.check(self.local.max_frame_size())?;
+        if !matches!(header.kind, Kind::DATA | Kind::HEADERS) {
+            return self.control_frame(header, input);
+        }
+        let Some(prelude) = payload.get(..header.prelude_len()) else { return Ok(Step::Starved) };
+        let layout = Layout::decode(&header, prelude)?;
+        input.skip(HEADER_LEN + layout.prelude);
+        match header.kind {
+            Kind::DATA => self.begin_data(header, layout, input),
+            _ => self.begin_block(header, layout, input),
+        }
+    }
+
+    /// A frame that is neither DATA nor HEADERS.
+    fn control_frame(&mut self, header: FrameHeader, input: &mut RecvBuf) -> Checked<Step> {
         let len = header.len as usize;
         let payload = input.data().get(HEADER_LEN..).unwrap_or_default();
         match header.kind {
-            Kind::DATA | Kind::HEADERS => {
-                let Some(prelude) = payload.get(..header.prelude_len()) else { return Ok(Step::Starved) };
-                let layout = Layout::decode(&header, prelude)?;
-                input.skip(HEADER_LEN + layout.prelude);
-                return match header.kind {
-                    Kind::DATA => self.begin_data(header, layout, input),
-                    _ => self.begin_block(header, layout, input),
-                };
-            }
             Kind::CONTINUATION => {
                 input.skip(HEADER_LEN);
                 self.continue_block(header)?;
@@ -392,6 +393,7 @@ impl Http2 {
 
     // ---- DATA ------------------------------------------------------------------------------------
 
+    #[inline]
     fn begin_data(&mut self, header: FrameHeader, layout: Layout, input: &mut RecvBuf) -> Checked<Step> {
         let overrun = |detail| PeerMisbehaved { code: ErrorCode::FLOW_CONTROL_ERROR, detail };
         self.recv_window.receive(header.len).map_err(|_| overrun("the connection's window is overrun"))?;
@@ -420,6 +422,7 @@ impl Http2 {
     }
 
     /// Checks a DATA frame against its stream. `None` if the stream was reset for it.
+    #[inline]
     fn admit_data(
         &mut self,
         key: StreamKey,
@@ -525,6 +528,18 @@ impl Http2 {
         self.streams.remember(id, Closed::WeReset);
         self.abuse.stream_fault(self.now)
     }
+}
+
+/// The first frame is SETTINGS (§3.4).
+#[cold]
+fn check_first(header: FrameHeader, octets: &[u8; HEADER_LEN]) -> Checked<()> {
+    if octets.starts_with(b"HTTP/1.") {
+        return Err(protocol("the peer speaks HTTP/1, not HTTP/2"));
+    }
+    if header.kind != Kind::SETTINGS || header.has(frame::ACK) {
+        return Err(protocol("the first frame is not SETTINGS"));
+    }
+    Ok(())
 }
 
 pub(super) const fn protocol(detail: &'static str) -> PeerMisbehaved {
