@@ -4,18 +4,12 @@
 //!   line. Any gRPC server can be put under the load, and any client of `bench.Echo` can load the server.
 //! - [`gates`] counts instructions, writes and allocations of a call, without a clock and without a socket, and
 //!   compares them with what was recorded.
-//!
-//! `unsafe` is in [`allocations`] alone.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-pub mod allocations;
-mod cost;
 pub mod echo;
 pub mod gates;
-mod histogram;
 pub mod load;
 pub mod serve;
-mod window;
 
 /// Package `bench`.
 #[allow(missing_docs, unused_qualifications)]

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use async_executor::{Executor, LocalExecutor};
+use serde_json::json;
 use smol::Timer;
 use trirpc::{Channel, Config, Connect, Status};
+use trirpc_meter::{Report, Window};
 
 use crate::echo::Operation;
 use crate::proto::echo_client::EchoClient;
 use crate::serve::MAX_MESSAGE;
-use crate::window::{Report, Window};
 
 /// How long a load lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,9 +88,9 @@ async fn drive<'a>(
     let tasks: Vec<_> = (0..load.callers).map(spawn).collect();
     if let Length::Time { warm, measured } = load.length {
         Timer::after(warm).await;
-        shared.borrow_mut().window.restart(load.server_pid);
+        shared.borrow_mut().window.restart();
         Timer::after(measured).await;
-        let report = shared.borrow().window.report(load);
+        let report = shared.borrow().window.report(labels(load));
         // A caller that failed is done; the others are in the middle of something.
         for task in tasks {
             if let Some(outcome) = task.cancel().await {
@@ -101,7 +102,7 @@ async fn drive<'a>(
     for task in tasks {
         task.await?;
     }
-    let report = shared.borrow().window.report(load);
+    let report = shared.borrow().window.report(labels(load));
     Ok(report)
 }
 
@@ -122,6 +123,19 @@ async fn call_again_and_again(
         let messages = operation.run(&client).await?;
         shared.borrow_mut().window.add(start.elapsed(), messages);
     }
+}
+
+/// What was done, by the names that all programs of the benchmark use.
+fn labels(load: &Load) -> serde_json::Value {
+    let operation = &load.operation;
+    json!({
+        "peer": "trirpc",
+        "mode": operation.mode.to_string(),
+        "protocol": format!("{:?}", operation.protocol).to_lowercase(),
+        "payload": operation.message.payload.len(),
+        "conns": load.connections,
+        "conc": load.callers,
+    })
 }
 
 impl fmt::Debug for Shared {

@@ -4,9 +4,9 @@ mod args;
 
 use std::process::ExitCode;
 
-use trirpc_bench::allocations::Counting;
 use trirpc_bench::gates::{Cell, Work};
 use trirpc_bench::{load, serve};
+use trirpc_meter::allocations::Counting;
 
 use crate::args::Command;
 

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use async_executor::Executor;
 use trirpc::{Config, Router, Server};
+use trirpc_meter::allocations;
 
-use crate::allocations;
 use crate::echo::EchoService;
 use crate::proto::echo_server::EchoServer;
 

@@ -18,7 +18,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("trirpc", &["trirpc-core", "trirpc-rpc", "trirpc-proto", "trirpc-smol"]),
     ("trirpc-cli", &["trirpc"]),
     ("trirpc-examples", &["trirpc"]),
-    ("trirpc-bench", &["trirpc"]),
+    ("trirpc-meter", &[]),
+    ("trirpc-bench", &["trirpc", "trirpc-meter"]),
     (
         "trirpc-tests",
         &[

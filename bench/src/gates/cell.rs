@@ -18,9 +18,9 @@ use trirpc::rpc::{
     serve_connection,
 };
 use trirpc::{Channel, Config, Protocol, Router, Status};
+use trirpc_meter::allocations::Allocations;
 
 use super::counted::{Counted, Writes};
-use crate::allocations::Allocations;
 use crate::echo::{EchoService, Feed, Mode, Operation};
 use crate::proto::echo_client::EchoClient;
 use crate::proto::echo_server::EchoServer;

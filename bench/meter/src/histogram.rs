@@ -6,7 +6,7 @@ const STEP_BITS: u32 = STEPS.trailing_zeros();
 
 /// Counts values (nanoseconds, say) in buckets whose width grows with the value.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
 }
@@ -19,7 +19,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts a value; those below 64 count as 64.
-    pub(crate) fn add(&mut self, value: u64) {
+    pub fn add(&mut self, value: u64) {
         let value = value.max(STEPS as u64);
         let shift = value.ilog2() - STEP_BITS;
         let step = (value >> shift) as usize - STEPS;
@@ -28,7 +28,7 @@ impl Histogram {
     }
 
     /// The lower bound of the bucket that holds the quantile `q` in `0.0..=1.0`; 0 if nothing was counted.
-    pub(crate) fn quantile(&self, q: f64) -> u64 {
+    pub fn quantile(&self, q: f64) -> u64 {
         let wanted = (self.count as f64 * q).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (at, count) in self.buckets.iter().enumerate() {
@@ -40,7 +40,8 @@ impl Histogram {
         0
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets what was counted.
+    pub fn clear(&mut self) {
         self.buckets.fill(0);
         self.count = 0;
     }

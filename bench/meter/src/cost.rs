@@ -10,23 +10,25 @@ use crate::allocations::Allocations;
 
 /// What one process has used so far. Without a process of that id, or without allocations that it publishes, zero.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// User and system time of all threads.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// User and system time in ticks of the kernel, 10 ms as a rule: good for their ratio only.
     ticks: (u64, u64),
-    pub(crate) allocations: Allocations,
-    pub(crate) resident_kib: u64,
+    /// What it asked of its allocator, if it says so.
+    pub allocations: Allocations,
+    /// Memory in RAM, in KiB.
+    pub resident_kib: u64,
 }
 
 impl Usage {
     /// Of this process.
-    pub(crate) fn own() -> Self {
+    pub fn own() -> Self {
         Self { allocations: Allocations::now(), ..Self::of(std::process::id()) }
     }
 
     /// Of another process, or of none if `pid` is 0.
-    pub(crate) fn of(pid: u32) -> Self {
+    pub fn of(pid: u32) -> Self {
         if pid == 0 {
             return Self::default();
         }
@@ -40,7 +42,7 @@ impl Usage {
     }
 
     /// Part of the CPU time since `earlier` that was the kernel's.
-    pub(crate) fn kernel_share(&self, earlier: &Self) -> f64 {
+    pub fn kernel_share(&self, earlier: &Self) -> f64 {
         let user = self.ticks.0.saturating_sub(earlier.ticks.0) as f64;
         let kernel = self.ticks.1.saturating_sub(earlier.ticks.1) as f64;
         if user + kernel > 0.0 { kernel / (user + kernel) } else { 0.0 }

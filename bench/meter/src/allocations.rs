@@ -103,7 +103,7 @@ impl Allocations {
     }
 
     /// Those of a process that [publishes](publish) them.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         let mut words = [0u8; 24];
         File::open(shared_path(pid)).ok()?.read_exact(&mut words).ok()?;
         let word = |at: usize| words[at..at + 8].try_into().map(u64::from_ne_bytes).ok();

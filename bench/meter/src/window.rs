@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::cost::Usage;
 use crate::histogram::Histogram;
-use crate::load::Load;
 
 /// Counts operations from its opening, or from the last restart.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
+    /// The server's process, or 0.
+    server_pid: u32,
     start: Instant,
     client: Usage,
     server: Usage,
@@ -21,9 +22,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Opens now; `server` is the server's process, or 0.
-    pub(crate) fn open(server: u32) -> Self {
+    /// Opens now; `server_pid` is the server's process, or 0 for one that is not measured.
+    pub fn open(server_pid: u32) -> Self {
         let mut window = Self {
+            server_pid,
             start: Instant::now(),
             client: Usage::default(),
             server: Usage::default(),
@@ -31,43 +33,36 @@ impl Window {
             messages: 0,
             latencies: Histogram::default(),
         };
-        window.restart(server);
+        window.restart();
         window
     }
 
     /// Forgets what was counted.
-    pub(crate) fn restart(&mut self, server: u32) {
+    pub fn restart(&mut self) {
         self.latencies.clear();
         (self.operations, self.messages) = (0, 0);
-        (self.server, self.client) = (Usage::of(server), Usage::own());
+        (self.server, self.client) = (Usage::of(self.server_pid), Usage::own());
         self.start = Instant::now();
     }
 
-    /// Counts an operation.
-    pub(crate) fn add(&mut self, latency: Duration, messages: u32) {
+    /// Counts an operation, which carried so many messages each way.
+    pub fn add(&mut self, latency: Duration, messages: u32) {
         self.operations += 1;
         self.messages += u64::from(messages);
         self.latencies.add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What happened since the start.
-    pub(crate) fn report(&self, load: &Load) -> Report {
+    /// What happened since the start, beside `labels`: an object that says which program did what.
+    pub fn report(&self, mut labels: Value) -> Report {
         let secs = self.start.elapsed().as_secs_f64();
-        let (client, server) = (Usage::own(), Usage::of(load.server_pid));
+        let (client, server) = (Usage::own(), Usage::of(self.server_pid));
         let per_call = |total: f64| total / self.operations.max(1) as f64;
         let cpu_us =
             |now: &Usage, then: &Usage| round(per_call(now.cpu.saturating_sub(then.cpu).as_secs_f64() * 1e6), 3);
         let quantile_us = |q: f64| round(self.latencies.quantile(q) as f64 / 1e3, 1);
         let client_allocations = client.allocations - self.client.allocations;
         let server_allocations = server.allocations - self.server.allocations;
-        let operation = &load.operation;
-        Report(json!({
-            "peer": "trirpc",
-            "mode": operation.mode.to_string(),
-            "protocol": format!("{:?}", operation.protocol).to_lowercase(),
-            "payload": operation.message.payload.len(),
-            "conns": load.connections,
-            "conc": load.callers,
+        let figures = json!({
             "calls": self.operations,
             "secs": round(secs, 3),
             "qps": round(self.operations as f64 / secs, 1),
@@ -87,7 +82,11 @@ impl Window {
             "srv_live_kb": server.allocations.live / 1024,
             "srv_rss_kb": server.resident_kib,
             "cli_rss_kb": client.resident_kib,
-        }))
+        });
+        if let (Value::Object(labels), Value::Object(figures)) = (&mut labels, figures) {
+            labels.extend(figures);
+        }
+        Report(labels)
     }
 }
 
@@ -96,8 +95,8 @@ fn round(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// What a load found. Printed, it is one line of JSON, with the names that the peers' programs use as well: `cli` and
-/// `srv` are the two sides, `qps` operations a second, and CPU time, allocations and bytes are those of one operation.
+/// What a load found. Printed, it is one line of JSON: `cli` and `srv` are the two sides, `qps` operations a second, and
+/// CPU time, allocations and bytes are those of one operation.
 #[derive(Clone, Debug)]
 pub struct Report(Value);
 
