@@ -1,0 +1,1 @@
+"""Measures programs of the benchmark side by side; see ../README.md."""
