@@ -97,22 +97,56 @@ impl fmt::Debug for Compressions {
     }
 }
 
-/// What becomes of the messages of one call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Codings {
+/// What becomes of the messages of one call. One pointer; that they are neither compressed nor inflated is the common
+/// case.
+#[derive(Debug, Default)]
+pub(crate) struct Codings(Option<Box<Coded>>);
+
+#[derive(Debug)]
+struct Coded {
     /// Undoes what the peer compressed.
-    pub(crate) accept: Compressions,
+    accept: Compressions,
     /// Compresses our messages; announced to the peer.
-    pub(crate) send: Compressor,
+    send: Compressor,
     /// Largest message that inflating may give, in bytes.
-    pub(crate) max_recv: usize,
+    max_recv: usize,
 }
 
 impl Codings {
+    /// Messages of the peer are inflated by those of `accept`, ours are compressed by `send`.
+    pub(crate) fn new(accept: Compressions, send: Compressor) -> Self {
+        Self(Some(Box::new(Coded { accept, send, max_recv: 0 })))
+    }
+
+    /// Sets the largest message that inflating may give, in bytes.
+    pub(crate) fn limit(&mut self, max_recv: impl FnOnce() -> usize) {
+        if let Some(coded) = &mut self.0 {
+            coded.max_recv = max_recv();
+        }
+    }
+
+    /// Compresses our messages.
+    pub(crate) fn compressor(&self) -> Compressor {
+        self.0.as_ref().map(|coded| coded.send.clone()).unwrap_or_default()
+    }
+
+    /// Whether a message of this length, if it is known, is compressed: as [`Compressor::wants`].
+    pub(crate) fn compresses(&self, len: Option<usize>, min: usize) -> bool {
+        self.0.as_ref().is_some_and(|coded| coded.send.wants(len, min))
+    }
+
+    /// Compresses no further message.
+    pub(crate) fn stop_compressing(&mut self) {
+        if let Some(coded) = &mut self.0 {
+            coded.send = Compressor::default();
+        }
+    }
+
     /// How `message` is inflated, if it has to be.
     pub(crate) fn inflater(&self, message: &MessageBuf) -> Option<Inflater> {
-        let algorithm = Arc::clone(self.accept.find(message.encoding()?)?);
-        Some(Inflater { algorithm, max_recv: self.max_recv })
+        let coded = self.0.as_ref()?;
+        let algorithm = Arc::clone(coded.accept.find(message.encoding()?)?);
+        Some(Inflater { algorithm, max_recv: coded.max_recv })
     }
 }
 

@@ -132,7 +132,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         let Self { shared, rx, tx, read, write_error, cause, flush_by, wakes, work, .. } = self;
         let waker = waker.clone();
         let mut stale = None;
-        let turn = shared.turn(|state| {
+        let turn = shared.turn(now, |state| {
             stale = state.parking.withdraw();
             if !rx.is_empty() {
                 state.conn.handle_input(rx, now);

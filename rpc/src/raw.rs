@@ -23,15 +23,22 @@ pub trait Encode {
     fn encode(&self, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError>;
 }
 
-/// A borrowed message and its codec.
+/// A borrowed message and its codec. It is measured once.
 pub(crate) struct Typed<'a, T> {
-    pub(crate) codec: &'a dyn Codec<T>,
-    pub(crate) item: &'a T,
+    codec: &'a dyn Codec<T>,
+    item: &'a T,
+    len: Option<usize>,
+}
+
+impl<'a, T> Typed<'a, T> {
+    pub(crate) fn new(codec: &'a dyn Codec<T>, item: &'a T) -> Self {
+        Self { codec, item, len: codec.encoded_len(item) }
+    }
 }
 
 impl<T> Encode for Typed<'_, T> {
     fn encoded_len(&self) -> Option<usize> {
-        self.codec.encoded_len(self.item)
+        self.len
     }
 
     fn encode(&self, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
@@ -250,6 +257,10 @@ struct Share {
 }
 
 impl Share {
+    fn new(carrier: Arc<dyn Carrier>, key: CallKey, half: Half) -> Self {
+        Self { carrier, key, half, done: false, released: false }
+    }
+
     /// Follows the call to the session on which it runs by now.
     fn follow(&mut self) {
         if let Some((carrier, key)) = self.carrier.moved(self.key) {
@@ -278,7 +289,7 @@ pub struct RawCall(Share);
 impl RawCall {
     /// A handle to the call that `carrier` knows as `key`. The handle owns both directions.
     pub fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
-        Self(Share { carrier, key, half: Half::Both, done: false, released: false })
+        Self(Share::new(carrier, key, Half::Both))
     }
 
     /// A call that failed before it started.
@@ -299,8 +310,7 @@ impl RawCall {
     /// The two directions, for different tasks.
     pub fn split(mut self) -> (RawSender, RawReceiver) {
         self.0.released = true;
-        let share =
-            |half| Share { carrier: Arc::clone(&self.0.carrier), key: self.0.key, half, done: false, released: false };
+        let share = |half| Share::new(Arc::clone(&self.0.carrier), self.0.key, half);
         (RawSender(share(Half::Send)), RawReceiver(share(Half::Recv)))
     }
 
@@ -320,6 +330,11 @@ impl fmt::Debug for RawCall {
 pub struct RawSender(Share);
 
 impl RawSender {
+    /// The sending half of a call that `carrier` knows as `key`.
+    pub(crate) fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
+        Self(Share::new(carrier, key, Half::Send))
+    }
+
     /// As [`Carrier::poll_send`].
     ///
     /// # Errors
@@ -359,6 +374,11 @@ impl fmt::Debug for RawSender {
 pub struct RawReceiver(Share);
 
 impl RawReceiver {
+    /// The receiving half of a call that `carrier` knows as `key`.
+    pub(crate) fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
+        Self(Share::new(carrier, key, Half::Recv))
+    }
+
     /// As [`Carrier::poll_head`].
     ///
     /// # Errors

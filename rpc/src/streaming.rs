@@ -48,7 +48,7 @@ impl<T> Sender<T> {
     async fn send_with(&mut self, message: &T, compress: bool) -> Result<(), Status> {
         let mut encoded = None;
         poll_fn(move |cx| {
-            let typed = Typed { codec: self.codec, item: message };
+            let typed = Typed::new(self.codec, message);
             let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
             let poll = self.raw.poll_send(&mut outgoing, cx);
             encoded = outgoing.encoded;

@@ -162,7 +162,7 @@ impl<C: Invoke, Req, Res> BidiCall<C, Req, Res> {
 }
 
 fn start<C: Invoke, Req, Res>(invoke: &C, method: &Method<Req, Res>, setup: &mut Setup) -> RawCall {
-    match setup.start(invoke.now()) {
+    match setup.start(|| invoke.now()) {
         Ok(options) => {
             let codec = method.default_codec().name();
             match invoke.layers() {

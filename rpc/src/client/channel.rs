@@ -116,7 +116,7 @@ impl Channel {
         message: impl FnOnce() -> Result<Option<Encoded>, Status>,
         codec: &'static str,
     ) -> RawCall {
-        let (options, mut attached) = match self.stack.prepare(method, options, self.now()) {
+        let (options, mut attached) = match self.stack.prepare(method, options, || self.now()) {
             Ok(prepared) => prepared,
             Err(status) => return RawCall::failed(status),
         };

@@ -6,7 +6,7 @@ use trirpc_core::{Client, Config, Connection, Endpoint, HttpVersion};
 
 use crate::compress::Compressions;
 use crate::driver::Driver;
-use crate::session::{ClientSession, Shared};
+use crate::session::{ClientSession, Shared, Unwritten};
 use crate::time::Time;
 use crate::transport::Transport;
 
@@ -25,7 +25,7 @@ pub fn handshake<T: Transport, Z: Time>(
     // What a call offers comes with the call, and with what can inflate it.
     let config = Compressions::default().announce(config);
     let conn = Connection::<Client>::new(config, endpoint, version, time.now());
-    let shared = Shared::new(conn, Default::default(), time.clone());
+    let shared = Shared::new(conn, (), Unwritten::default(), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), (), time);
     (ClientSession::new(shared), driver)
 }

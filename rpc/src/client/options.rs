@@ -43,13 +43,13 @@ impl Setup {
     }
 
     /// Fixes the deadline at the first start; a replay gets what remains of it.
-    pub(crate) fn start(&mut self, now: Instant) -> Result<&CallOptions, Status> {
+    pub(crate) fn start(&mut self, now: impl FnOnce() -> Instant) -> Result<&CallOptions, Status> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
         match (self.deadline, self.options.timeout) {
-            (None, Some(timeout)) => self.deadline = Some(now + timeout),
-            (Some(deadline), Some(_)) => self.options.timeout = Some(deadline - now),
+            (None, Some(timeout)) => self.deadline = Some(now() + timeout),
+            (Some(deadline), Some(_)) => self.options.timeout = Some(deadline - now()),
             (_, None) => {}
         }
         Ok(&self.options)

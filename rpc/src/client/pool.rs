@@ -140,6 +140,9 @@ impl Pool {
     pub(crate) fn pick(self: &Arc<Self>) -> Option<ClientSession> {
         let (sessions, grow) = {
             let mut state = self.lock();
+            if self.options.connections <= 1 {
+                return state.sessions.first().cloned();
+            }
             let grow = !state.sessions.is_empty()
                 && state.sessions.len() < self.options.connections
                 && matches!(state.phase, Phase::Idle);

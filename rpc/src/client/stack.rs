@@ -34,7 +34,7 @@ impl Stack {
         &self,
         method: &MethodSpec,
         options: &'a CallOptions,
-        now: Instant,
+        now: impl FnOnce() -> Instant,
     ) -> Result<(Cow<'a, CallOptions>, Attached), Status> {
         let mut options = Cow::Borrowed(options);
         if let (None, Some(protocol)) = (options.protocol, self.protocol) {
@@ -42,7 +42,7 @@ impl Stack {
         }
         let codings = self.compress(&mut options)?;
         let observed =
-            if self.interceptors.is_none() { None } else { Some(self.intercept(method, options.to_mut(), now)?) };
+            if self.interceptors.is_none() { None } else { Some(self.intercept(method, options.to_mut(), now())?) };
         Ok((options, Attached { codings, observed }))
     }
 
@@ -82,7 +82,7 @@ impl Stack {
         let owned = options.to_mut();
         owned.compression = name;
         owned.accept_compressions = Some(self.compressions.accept_names());
-        Ok(Codings { accept: self.compressions.clone(), send: Compressor::new(send), ..Codings::default() })
+        Ok(Codings::new(self.compressions.clone(), Compressor::new(send)))
     }
 }
 

@@ -46,9 +46,9 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
     /// Starts the call, or starts it again.
     pub(crate) fn start_now(&mut self) -> RawReceiver {
         let codec = self.method.default_codec();
-        let call = match self.setup.start(self.invoke.now()) {
+        let call = match self.setup.start(|| self.invoke.now()) {
             Ok(options) => {
-                let request = Typed { codec: codec.request, item: &self.request };
+                let request = Typed::new(codec.request, &self.request);
                 match self.invoke.layers() {
                     None => self.invoke.start_unary(&self.method.spec, options, codec.name(), &request),
                     Some(layers) => {

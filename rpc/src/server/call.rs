@@ -1,15 +1,18 @@
 //! One incoming call, untyped until its method's glue takes it.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use trirpc_core::Instant;
-use trirpc_core::call::{Code, Metadata, Method, MethodCodec, MethodSpec, Protocol, Status};
+use trirpc_core::buf::MessageBuf;
+use trirpc_core::call::{Accepted, Code, Metadata, Method, MethodCodec, MethodSpec, Protocol, Status};
 
 use super::context::{Context, Extensions};
+use crate::compress::Compressor;
 use crate::decode::decode;
 use crate::marker::BoxFuture;
-use crate::raw::{RawCall, RawReceiver, Received};
-use crate::session::{CallSeat, RequestInfo};
+use crate::raw::{RawReceiver, RawSender, Received};
+use crate::session::CallSeat;
 use crate::streaming::{Sender, Streaming};
 
 /// A call that a [`Service`](crate::Service) is to answer. One that is dropped unanswered ends with
@@ -22,13 +25,36 @@ use crate::streaming::{Sender, Streaming};
 pub struct IncomingCall {
     seat: CallSeat,
     method: &'static MethodSpec,
-    request: RequestInfo,
+    request: Request,
+}
+
+/// What a call brought with it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) accepted: Arc<Accepted>,
+    /// In place of those that came with the request, once somebody has changed them.
+    pub(crate) metadata: Option<Box<Metadata>>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) compressor: Compressor,
+    pub(crate) extensions: Extensions,
+    /// The message of a single request, pulled when the call was handed to its handler.
+    pub(crate) message: Option<MessageBuf>,
+}
+
+impl Request {
+    pub(crate) fn metadata(&self) -> &Metadata {
+        self.metadata.as_deref().unwrap_or_else(|| self.accepted.metadata())
+    }
+
+    /// The metadata, for changing them.
+    pub(crate) fn metadata_mut(&mut self) -> &mut Metadata {
+        self.metadata.get_or_insert_with(|| Box::new(self.accepted.metadata().clone()))
+    }
 }
 
 impl IncomingCall {
-    /// `None` if the call is over already, or an interceptor refused it.
-    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec) -> Option<Self> {
-        let mut request = seat.request()?;
+    /// `None` if an interceptor refused it.
+    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec, mut request: Request) -> Option<Self> {
         match seat.intercept(&mut request) {
             Ok(()) => Some(Self { seat, method, request }),
             Err(status) => {
@@ -44,13 +70,13 @@ impl IncomingCall {
     }
 
     /// The metadata of the request.
-    pub const fn metadata(&self) -> &Metadata {
-        &self.request.metadata
+    pub fn metadata(&self) -> &Metadata {
+        self.request.metadata()
     }
 
     /// The metadata of the request, for changing what the handler gets.
-    pub const fn metadata_mut(&mut self) -> &mut Metadata {
-        &mut self.request.metadata
+    pub fn metadata_mut(&mut self) -> &mut Metadata {
+        self.request.metadata_mut()
     }
 
     /// When the client stops waiting.
@@ -60,7 +86,7 @@ impl IncomingCall {
 
     /// The client's address, where the transport knows one.
     pub fn peer(&self) -> Option<&str> {
-        self.request.peer.as_deref()
+        self.seat.peer()
     }
 
     /// Values that the handler finds in its [`Context`].
@@ -70,8 +96,8 @@ impl IncomingCall {
 
     /// Takes the request of a unary call.
     pub async fn unary<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<(Context, Req)> {
-        let (cx, call, codec) = self.begin(method)?;
-        let request = single_request(cx.protocol, call.into_receiver(), codec).await;
+        let (cx, message, codec) = self.begin(method)?;
+        let request = single_request(&cx, message, codec).await;
         answer_failure(cx, request)
     }
 
@@ -80,10 +106,10 @@ impl IncomingCall {
         self,
         method: &'static Method<Req, Res>,
     ) -> Option<(Context, Req, Sender<Res>)> {
-        let (cx, call, codec) = self.begin(method)?;
-        let (tx, rx) = call.split();
-        let request = single_request(cx.protocol, rx, codec).await;
+        let (cx, message, codec) = self.begin(method)?;
+        let request = single_request(&cx, message, codec).await;
         let (cx, request) = answer_failure(cx, request)?;
+        let tx = sender(&cx);
         Some((cx, request, Sender::new(tx, codec.response)))
     }
 
@@ -92,8 +118,9 @@ impl IncomingCall {
         self,
         method: &'static Method<Req, Res>,
     ) -> Option<(Context, Streaming<Req>)> {
-        let (cx, call, codec) = self.begin(method)?;
-        Some((cx, Streaming::new(call.into_receiver(), codec.request, None)))
+        let (cx, _, codec) = self.begin(method)?;
+        let rx = receiver(&cx);
+        Some((cx, Streaming::new(rx, codec.request, None)))
     }
 
     /// Takes a call with any number of messages each way.
@@ -101,8 +128,8 @@ impl IncomingCall {
         self,
         method: &'static Method<Req, Res>,
     ) -> Option<(Context, Streaming<Req>, Sender<Res>)> {
-        let (cx, call, codec) = self.begin(method)?;
-        let (tx, rx) = call.split();
+        let (cx, _, codec) = self.begin(method)?;
+        let (rx, tx) = (receiver(&cx), sender(&cx));
         Some((cx, Streaming::new(rx, codec.request, None), Sender::new(tx, codec.response)))
     }
 
@@ -117,45 +144,61 @@ impl IncomingCall {
         self.seat.end(status, Metadata::new());
     }
 
-    fn begin<Req, Res>(
-        self,
-        method: &'static Method<Req, Res>,
-    ) -> Option<(Context, RawCall, &'static MethodCodec<Req, Res>)> {
-        let Some(codec) = method.codec(&self.request.codec) else {
-            let offered: Vec<&str> = method.codecs().iter().map(MethodCodec::name).collect();
-            self.seat.refuse_codec(&offered);
+    fn begin<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<Begun<Req, Res>> {
+        let Self { seat, method: spec, request } = self;
+        let codecs = method.codecs();
+        let name = request.accepted.codec_name();
+        let Some(codec) = codecs.iter().position(|codec| codec.name() == name) else {
+            let offered: Vec<&str> = codecs.iter().map(MethodCodec::name).collect();
+            seat.refuse_codec(&offered);
             return None;
         };
-        let (carrier, key) = self.seat.carrier();
-        let request = self.request;
         let cx = Context {
-            seat: self.seat,
-            method: self.method,
+            seat,
+            method: spec,
+            accepted: request.accepted,
             metadata: request.metadata,
             deadline: request.deadline,
-            protocol: request.protocol,
-            codec: codec.name(),
-            peer: request.peer,
+            codec,
             compressor: request.compressor,
             trailers: Metadata::new(),
             extensions: request.extensions,
         };
-        Some((cx, RawCall::new(carrier, key), codec))
+        Some((cx, request.message, &codecs[codec]))
     }
+}
+
+/// What every kind of call begins with: its message if it was pulled already, and the codec that it names.
+type Begun<Req, Res> = (Context, Option<MessageBuf>, &'static MethodCodec<Req, Res>);
+
+fn sender(cx: &Context) -> RawSender {
+    let (carrier, key) = cx.seat.carrier();
+    RawSender::new(carrier, key)
+}
+
+fn receiver(cx: &Context) -> RawReceiver {
+    let (carrier, key) = cx.seat.carrier();
+    RawReceiver::new(carrier, key)
 }
 
 /// The one request message. It is there already when the handler starts.
 async fn single_request<Req, Res>(
-    protocol: Protocol,
-    mut rx: RawReceiver,
+    cx: &Context,
+    message: Option<MessageBuf>,
     codec: &'static MethodCodec<Req, Res>,
 ) -> Result<Req, Status> {
-    let request = match poll_fn(|cx| rx.poll_recv(cx)).await {
-        Ok(Received::Message(mut message)) => decode(codec.request, &mut message),
-        Ok(Received::End(_)) => return Err(Status::unimplemented("the call has no request message")),
-        Err(status) => Err(status),
+    let message = match message {
+        Some(message) => cx.seat.open(message),
+        None => {
+            let mut rx = receiver(cx);
+            match poll_fn(|task| rx.poll_recv(task)).await {
+                Ok(Received::Message(message)) => Ok(message),
+                Ok(Received::End(_)) => return Err(Status::unimplemented("the call has no request message")),
+                Err(status) => Err(status),
+            }
+        }
     };
-    request.map_err(|status| match protocol {
+    message.and_then(|mut message| decode(codec.request, &mut message)).map_err(|status| match cx.protocol() {
         // A body that is the message alone is an argument; HTTP has a status for a bad one.
         Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
             Status::invalid_argument(status.message().to_owned())

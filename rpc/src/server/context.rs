@@ -1,7 +1,6 @@
 //! What a handler knows of its call besides the messages.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use trirpc_core::Instant;
 use trirpc_core::buf::FlushPolicy;
-use trirpc_core::call::{Metadata, Method, MethodSpec, Protocol, Status};
+use trirpc_core::call::{Accepted, Metadata, Method, MethodSpec, Protocol, Status};
 
 use crate::cancel::Cancelled;
 use crate::compress::Compressor;
@@ -25,11 +24,12 @@ use crate::session::CallSeat;
 pub struct Context {
     pub(super) seat: CallSeat,
     pub(super) method: &'static MethodSpec,
-    pub(super) metadata: Metadata,
+    pub(super) accepted: Arc<Accepted>,
+    /// In place of those that came with the request, once somebody has changed them.
+    pub(super) metadata: Option<Box<Metadata>>,
     pub(super) deadline: Option<Instant>,
-    pub(super) protocol: Protocol,
-    pub(super) codec: &'static str,
-    pub(super) peer: Option<Arc<str>>,
+    /// Place among the codecs of the method.
+    pub(super) codec: usize,
     pub(super) compressor: Compressor,
     pub(super) trailers: Metadata,
     pub(super) extensions: Extensions,
@@ -37,8 +37,8 @@ pub struct Context {
 
 impl Context {
     /// The metadata of the request.
-    pub const fn metadata(&self) -> &Metadata {
-        &self.metadata
+    pub fn metadata(&self) -> &Metadata {
+        self.metadata.as_deref().unwrap_or_else(|| self.accepted.metadata())
     }
 
     /// When the client stops waiting.
@@ -53,7 +53,7 @@ impl Context {
 
     /// The client's address, where the transport knows one.
     pub fn peer(&self) -> Option<&str> {
-        self.peer.as_deref()
+        self.seat.peer()
     }
 
     /// The method that was called.
@@ -62,8 +62,8 @@ impl Context {
     }
 
     /// The wire protocol of the call.
-    pub const fn protocol(&self) -> Protocol {
-        self.protocol
+    pub fn protocol(&self) -> Protocol {
+        self.accepted.protocol()
     }
 
     /// Resolves when the call is over, also when it was answered: for tasks that the handler started.
@@ -107,9 +107,9 @@ impl Context {
     /// Generated code: answers a call that has a single response.
     #[doc(hidden)]
     pub fn respond<Req, Res>(self, method: &'static Method<Req, Res>, result: Result<Res, Status>) {
-        let codec = method.codec(self.codec).unwrap_or_else(|| method.default_codec()).response;
+        let codec = method.codecs().get(self.codec).unwrap_or_else(|| method.default_codec()).response;
         match result {
-            Ok(message) => self.seat.respond(&Typed { codec, item: &message }, &self.compressor, self.trailers),
+            Ok(message) => self.seat.respond(&Typed::new(codec, &message), &self.compressor, self.trailers),
             Err(status) => self.seat.end(status, self.trailers),
         }
     }
@@ -157,24 +157,31 @@ type Value = Box<dyn Any>;
 /// Values by their type; at most one of each.
 #[derive(Default)]
 pub struct Extensions {
-    values: HashMap<TypeId, Value>,
+    /// Few, so that looking through them is quicker than hashing.
+    values: Vec<(TypeId, Value)>,
 }
 
 impl Extensions {
     /// The value of type `T`.
     pub fn get<T: 'static>(&self) -> Option<&T> {
-        self.values.get(&TypeId::of::<T>())?.downcast_ref()
+        self.values.get(self.place::<T>()?)?.1.downcast_ref()
     }
 
     /// Adds a value and returns the one of its type that was there before.
     pub fn insert<T: MaybeSend + crate::MaybeSync + 'static>(&mut self, value: T) -> Option<T> {
-        let before = self.values.insert(TypeId::of::<T>(), Box::new(value))?;
-        before.downcast().ok().map(|before| *before)
+        let before = self.remove();
+        self.values.push((TypeId::of::<T>(), Box::new(value)));
+        before
     }
 
     /// Takes the value of type `T`.
     pub fn remove<T: 'static>(&mut self) -> Option<T> {
-        self.values.remove(&TypeId::of::<T>())?.downcast().ok().map(|value| *value)
+        let place = self.place::<T>()?;
+        self.values.swap_remove(place).1.downcast().ok().map(|value| *value)
+    }
+
+    fn place<T: 'static>(&self) -> Option<usize> {
+        self.values.iter().position(|(id, _)| *id == TypeId::of::<T>())
     }
 }
 

@@ -16,4 +16,5 @@ pub use serve::serve_connection;
 pub use service::{Service, ServiceDescriptor};
 pub use task::ServerTask;
 
+pub(crate) use call::Request;
 pub(crate) use router::Route;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Status};
 
+use super::call::IncomingCall;
 use super::service::Service;
 use crate::compress::Compressions;
 use crate::intercept::{Chain, Interceptor};
+use crate::marker::BoxFuture;
 
 /// Services by path. The lookup is exact: one hash of the whole path.
 ///
@@ -19,9 +21,10 @@ use crate::intercept::{Chain, Interceptor};
 #[derive(Clone, Default)]
 pub struct Router {
     services: Vec<Served>,
-    methods: HashMap<&'static str, Vec<Place>>,
+    methods: HashMap<&'static str, Vec<Route>>,
     names: Vec<&'static str>,
     is_lenient: bool,
+    spawns_handlers: bool,
     compressions: Compressions,
     interceptors: Chain,
 }
@@ -30,14 +33,6 @@ pub struct Router {
 struct Served {
     service: Arc<dyn Service>,
     variant: ServiceVariant,
-}
-
-/// Where a path leads: a method of a service.
-#[derive(Clone, Copy)]
-struct Place {
-    service: usize,
-    method: usize,
-    spec: &'static MethodSpec,
 }
 
 impl Router {
@@ -73,7 +68,7 @@ impl Router {
     pub fn add_variant<S: Service>(mut self, variant: ServiceVariant, service: Arc<S>) -> Self {
         let descriptor = service.descriptor();
         for (method, spec) in descriptor.methods().iter().copied().enumerate() {
-            let place = Place { service: self.services.len(), method, spec };
+            let place = Route { service: self.services.len(), method, spec };
             let places = self.methods.entry(spec.path()).or_default();
             let taken = places.iter().any(|place| self.services[place.service].variant == variant);
             assert!(!taken, "the router serves {} already", spec.path());
@@ -121,6 +116,24 @@ impl Router {
         self
     }
 
+    /// Whether every handler becomes a task before it is polled. Off at first: the connection polls a handler that has
+    /// its request, once, and makes a task of those that are not done by then.
+    ///
+    /// That first poll holds up all calls of its connection, up to the handler's first `await` that has to wait. A
+    /// connection that finds its handlers slow (16 of them take longer than 100 µs) makes tasks of all for a while, and
+    /// tries again one by one, more and more seldom. So handlers that compute for long run side by side on an
+    /// executor of several threads, but for the first of them. Say `true` here where even that one is too much: for
+    /// handlers that block their thread, or wait for another call of the same client while they do so.
+    #[must_use]
+    pub fn spawn_handlers(mut self, always: bool) -> Self {
+        self.spawns_handlers = always;
+        self
+    }
+
+    pub(crate) const fn spawns_handlers(&self) -> bool {
+        self.spawns_handlers
+    }
+
     pub(crate) const fn interceptors(&self) -> &Chain {
         &self.interceptors
     }
@@ -143,10 +156,7 @@ impl Router {
         let only = || places.first().filter(|_| self.is_lenient && places.len() == 1);
         let place = served(&|served| served == variant).or_else(|| served(&|served| served.is_equivalent(variant)));
         match place.or_else(only) {
-            Some(place) => {
-                let service = Arc::clone(&self.services[place.service].service);
-                Ok(Route { service, method: place.method, spec: place.spec })
-            }
+            Some(route) => Ok(*route),
             None => {
                 let (group, version) = (variant.group(), variant.version());
                 Err(Status::unimplemented(format!(
@@ -154,6 +164,11 @@ impl Router {
                 )))
             }
         }
+    }
+
+    /// Lets the method to which `route` leads handle a call.
+    pub(crate) fn call(&self, route: Route, call: IncomingCall) -> BoxFuture<'static, ()> {
+        Arc::clone(&self.services[route.service].service).call(route.method, call)
     }
 
     fn unknown(&self, path: &str) -> Status {
@@ -174,22 +189,16 @@ impl fmt::Debug for Router {
     }
 }
 
-/// A method of a service, found.
-#[derive(Clone)]
+/// Where a path leads: a method of a service of one [`Router`].
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    pub(crate) service: Arc<dyn Service>,
-    pub(crate) method: usize,
+    service: usize,
+    method: usize,
     pub(crate) spec: &'static MethodSpec,
 }
 
 impl Route {
-    pub(crate) fn kind(&self) -> CallKind {
+    pub(crate) fn kind(self) -> CallKind {
         self.spec.kind()
-    }
-}
-
-impl fmt::Debug for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Route").field(&self.spec.path()).finish()
     }
 }

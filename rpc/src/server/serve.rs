@@ -8,7 +8,7 @@ use super::router::Router;
 use super::task::ServerTask;
 use crate::driver::Driver;
 use crate::marker::MaybeSend;
-use crate::session::{Dispatch, ServerSession, ServerState, Shared};
+use crate::session::{Dispatch, Served, ServerSession, Shared};
 use crate::time::Time;
 use crate::transport::Transport;
 
@@ -25,7 +25,8 @@ pub fn serve_connection<T: Transport, Z: Time>(
 ) -> (ServerSession, Driver<T, Server, Z>) {
     let config = router.compressions().announce(config);
     let conn = Connection::<Server>::new(config, Some(HttpVersion::Http2), time.now());
-    let shared = Shared::new(conn, ServerState::new(router, io.peer()), time.clone());
+    let served = Served::new(router, io.peer());
+    let shared = Shared::new(conn, served.clone(), served.into(), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), Dispatch::new(spawn), time);
     (ServerSession::new(shared), driver)
 }

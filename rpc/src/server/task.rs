@@ -5,11 +5,11 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use trirpc_core::call::{Metadata, Status};
 
-use super::call::IncomingCall;
+use super::call::{IncomingCall, Request};
 use super::router::Route;
 use crate::marker::BoxFuture;
 use crate::session::CallSeat;
@@ -24,33 +24,71 @@ pub struct ServerTask {
 
 enum Stage {
     /// The handler was not called yet.
-    New(Route),
+    New(Route, Request),
     Running(BoxFuture<'static, ()>),
     Done,
 }
 
 impl ServerTask {
-    pub(crate) const fn new(seat: CallSeat, route: Route) -> Self {
-        Self { seat, stage: Stage::New(route) }
+    pub(crate) const fn new(seat: CallSeat, route: Route, request: Request) -> Self {
+        Self { seat, stage: Stage::New(route, request) }
     }
 
-    /// Calls the handler, or lets it go on. User code: it may panic.
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Stage::New(route) = &self.stage {
-            let Some(call) = IncomingCall::new(self.seat.clone(), route.spec) else { return Poll::Ready(()) };
-            self.stage = Stage::Running(route.service.clone().call(route.method, call));
+    /// Gives the handler one poll. `None` if that was its end; otherwise what is left is to be spawned.
+    ///
+    /// Nobody is woken by what happens before the task runs, and nobody needs to be: a new task is polled, and its
+    /// handler sees then what has happened, or leaves the task's waker.
+    pub(crate) fn poll_once(mut self) -> Option<Self> {
+        match self.poll_handler(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(()) => None,
+            Poll::Pending => Some(self),
         }
+    }
+
+    /// Calls the handler, or lets it go on, and sees to it that the call is answered when it has ended.
+    fn poll_handler(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| self.advance(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => Ok(()),
+            Err(panic) => Err(panic),
+        };
+        self.finish(|| match outcome {
+            Ok(()) => Status::internal("the handler ended without an answer"),
+            Err(panic) => Status::internal(format!("the handler panicked: {}", panic_text(&*panic))),
+        });
+        Poll::Ready(())
+    }
+
+    /// User code: it may panic.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::New(route, request) => match IncomingCall::new(self.seat.clone(), route.spec, request) {
+                Some(call) => Stage::Running(self.seat.router().call(route, call)),
+                None => Stage::Done,
+            },
+            stage => stage,
+        };
         match &mut self.stage {
             Stage::Running(handler) => handler.as_mut().poll(cx),
-            Stage::New(_) | Stage::Done => Poll::Ready(()),
+            Stage::New(..) | Stage::Done => Poll::Ready(()),
         }
     }
 
-    /// Drops the handler, which may panic too, and makes sure that the call was answered.
-    fn finish(&mut self, status: Status) {
+    /// Drops the handler, which may panic too, and answers the call if that was not done.
+    fn finish(&mut self, status: impl FnOnce() -> Status) {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
         let _ = catch_unwind(AssertUnwindSafe(move || drop(stage)));
-        self.seat.end(status, Metadata::new());
+        if !self.seat.is_answered() {
+            self.seat.end(status(), Metadata::new());
+        }
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let over = self.seat.poll_over(cx);
+        if over.is_ready() {
+            self.finish(|| Status::cancelled("the call is over"));
+        }
+        over
     }
 }
 
@@ -59,28 +97,12 @@ impl Future for ServerTask {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        // A handler that is new is called whatever became of its call.
         let resumed = matches!(this.stage, Stage::Running(_));
-        if resumed && this.seat.poll_over(cx).is_ready() {
-            this.finish(Status::cancelled("the call is over"));
+        if resumed && this.poll_over(cx).is_ready() || this.poll_handler(cx).is_ready() {
             return Poll::Ready(());
         }
-        match catch_unwind(AssertUnwindSafe(|| this.advance(cx))) {
-            Ok(Poll::Pending) => {
-                if !resumed && this.seat.poll_over(cx).is_ready() {
-                    this.finish(Status::cancelled("the call is over"));
-                    return Poll::Ready(());
-                }
-                Poll::Pending
-            }
-            Ok(Poll::Ready(())) => {
-                this.finish(Status::internal("the handler ended without an answer"));
-                Poll::Ready(())
-            }
-            Err(panic) => {
-                this.finish(Status::internal(format!("the handler panicked: {}", panic_text(&*panic))));
-                Poll::Ready(())
-            }
-        }
+        if resumed { Poll::Pending } else { this.poll_over(cx) }
     }
 }
 
@@ -96,7 +118,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 impl Drop for ServerTask {
     fn drop(&mut self) {
         if !matches!(self.stage, Stage::Done) {
-            self.finish(Status::unavailable("the server dropped the handler"));
+            self.finish(|| Status::unavailable("the server dropped the handler"));
         }
     }
 }

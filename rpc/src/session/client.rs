@@ -29,6 +29,7 @@ pub(crate) struct ClientSlot {
 
 impl SessionRole for Client {
     type Slot = ClientSlot;
+    type Fixed = ();
     type Extra = Unwritten;
     type Work = ();
 
@@ -51,7 +52,7 @@ impl SessionRole for Client {
         }
     }
 
-    fn observes(_: &Unwritten) -> bool {
+    fn observes((): &()) -> bool {
         false
     }
 
@@ -72,11 +73,14 @@ impl Shared<Client> {
         sent: Option<usize>,
         open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>,
     ) -> Opened {
-        self.with(|state, now| match open(state, now) {
+        // A deadline must not be early.
+        let is_timed = options.timeout.is_some() || attached.observed.is_some();
+        let now = if is_timed { self.now() } else { self.lately() };
+        self.with_at(now, |state, now| match open(state, now) {
             Ok(id) => {
                 let mut attached = mem::take(attached);
-                attached.codings.max_recv =
-                    options.max_recv_message.unwrap_or_else(|| state.conn.config().max_recv_message);
+                let max_recv = || options.max_recv_message.unwrap_or_else(|| state.conn.config().max_recv_message);
+                attached.codings.limit(max_recv);
                 let is_observed = attached.observed.is_some();
                 if let Some(observed) = &mut attached.observed {
                     observed.marks.session = Some(self.id);

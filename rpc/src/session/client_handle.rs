@@ -79,7 +79,7 @@ impl ClientSession {
 
     /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
     pub fn is_open(&self) -> bool {
-        self.shared().turn(|state| !state.going_away)
+        self.shared().look(|state| !state.going_away)
     }
 
     /// Whether both are handles of one connection.
@@ -89,7 +89,7 @@ impl ClientSession {
 
     /// Calls that were started and whose handles still exist.
     pub fn open_calls(&self) -> usize {
-        self.shared().turn(|state| state.slots.len())
+        self.shared().look(|state| state.slots.len())
     }
 
     /// Refuses new calls, lets those that run end, then closes; at most `drain_timeout` long.
@@ -104,7 +104,7 @@ impl ClientSession {
 
     /// Tasks that are to be woken by this session: none, when nobody waits.
     pub fn waiting(&self) -> usize {
-        self.shared().turn(|state| state.slots.wakers())
+        self.shared().look(|state| state.slots.wakers())
     }
 
     /// Starts a call whose messages follow.
@@ -130,7 +130,7 @@ impl ClientSession {
         attached: &mut Attached,
     ) -> Result<RawCall, (Status, OpenError)> {
         let shared = self.shared();
-        if !is_inline(request) || attached.codings.send.wants(request.encoded_len(), shared.compress_min) {
+        if !is_inline(request) || attached.codings.compresses(request.encoded_len(), shared.compress_min) {
             let encoded = shared.encode(request).map_err(|status| (status, OpenError::Unsupported))?;
             return self.try_start_encoded(method, options, codec, encoded, attached);
         }
@@ -150,7 +150,7 @@ impl ClientSession {
         attached: &mut Attached,
     ) -> Result<RawCall, (Status, OpenError)> {
         let shared = self.shared();
-        let request = shared.compress(request, &attached.codings.send);
+        let request = shared.compress(request, &attached.codings.compressor());
         let request = request.map_err(|status| (status, OpenError::Unsupported))?;
         let kept = request.clone();
         let opened = shared.open(options, attached, Some(kept.bytes.len()), |state, now| {
@@ -167,7 +167,7 @@ impl ClientSession {
         options: &CallOptions,
         start: impl FnOnce(&CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
     ) -> RawCall {
-        let (options, mut attached) = match self.stack.prepare(method, options, self.shared().now()) {
+        let (options, mut attached) = match self.stack.prepare(method, options, || self.shared().now()) {
             Ok(prepared) => prepared,
             Err(status) => return RawCall::failed(status),
         };

@@ -9,6 +9,7 @@
 
 mod client;
 mod client_handle;
+mod dispatch;
 pub(crate) mod parking;
 mod seat;
 mod send;
@@ -25,11 +26,14 @@ use trirpc_core::buf::BufferPool;
 use trirpc_core::call::Status;
 use trirpc_core::{CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
 
+pub(crate) use client::Unwritten;
 pub use client_handle::ClientSession;
-pub(crate) use seat::{CallSeat, RequestInfo};
+pub(crate) use dispatch::Dispatch;
+pub(crate) use seat::CallSeat;
+pub(crate) use server::Served;
 pub use server::ServerSession;
-pub(crate) use server::{Dispatch, ServerState};
 
+use crate::marker::{MaybeSend, MaybeSync};
 use crate::time::Clock;
 use parking::Parking;
 pub(crate) use slots::Attached;
@@ -45,6 +49,8 @@ static SESSIONS: AtomicU64 = AtomicU64::new(1);
 pub(crate) trait SessionRole: Role + Sized + 'static {
     /// Kept beside each call.
     type Slot: fmt::Debug;
+    /// Known from the start; no lock guards it.
+    type Fixed: MaybeSend + MaybeSync;
     /// Kept once.
     type Extra;
 
@@ -64,7 +70,7 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
     fn event(state: &mut State<Self>, event: &Event, now: Instant);
 
     /// Whether interceptors of the session itself look at its calls.
-    fn observes(extra: &Self::Extra) -> bool;
+    fn observes(fixed: &Self::Fixed) -> bool;
 
     /// Called before each message that is sent.
     fn before_send(slot: &mut Slot<Self::Slot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError>;
@@ -77,10 +83,14 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
 /// What driver, session handles and calls share.
 pub(crate) struct Shared<R: SessionRole> {
     clock: Box<dyn Clock>,
+    pub(crate) fixed: R::Fixed,
     /// Unique in this process.
     id: u64,
     /// Whether a call here may be watched, so that a message that is sent looks for its watchers.
     observes: bool,
+    /// When the driver's turn began, in nanoseconds of its clock; 0 while it sleeps. Only a hint: it saves callers that
+    /// come meanwhile a look at the clock.
+    awake_at: AtomicU64,
     state: Mutex<State<R>>,
     max_send_message: usize,
     compress_min: usize,
@@ -107,8 +117,8 @@ pub(crate) struct State<R: SessionRole> {
 }
 
 impl<R: SessionRole> Shared<R> {
-    pub(crate) fn new(conn: Connection<R>, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
-        let observes = R::observes(&extra);
+    pub(crate) fn new(conn: Connection<R>, fixed: R::Fixed, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
+        let observes = R::observes(&fixed);
         let config = conn.config();
         let (max_send_message, compress_min) = (config.max_send_message, config.compress_min);
         let pool = Mutex::new(BufferPool::new(config.pool_bytes));
@@ -125,8 +135,10 @@ impl<R: SessionRole> Shared<R> {
         };
         Arc::new(Self {
             clock: Box::new(clock),
+            fixed,
             id: SESSIONS.fetch_add(1, Ordering::Relaxed),
             observes,
+            awake_at: AtomicU64::new(0),
             state: Mutex::new(state),
             max_send_message,
             compress_min,
@@ -140,15 +152,20 @@ impl<R: SessionRole> Shared<R> {
 
     /// A caller's turn: changes the state, then wakes whom the change concerns.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State<R>, Instant) -> T) -> T {
-        let now = self.clock.now();
+        self.with_at(self.lately(), change)
+    }
+
+    /// [`with`](Self::with) at `now`, where it matters to the microsecond.
+    pub(crate) fn with_at<T>(&self, now: Instant, change: impl FnOnce(&mut State<R>, Instant) -> T) -> T {
         let mut state = self.lock();
         let result = change(&mut state, now);
         // A cancelled call concerns whoever waits on its other half, also while the driver is stuck on
         // a full socket: hints are not left to it.
         state.drain_events(now);
-        let timeout = state.conn.poll_timeout();
-        let has_work = state.conn.wants_poll();
-        let driver = state.parking.unpark(has_work, timeout);
+        let driver = state.unpark();
+        if driver.is_none() && state.wakes.is_empty() && state.stale.is_empty() {
+            return result;
+        }
         let (wakes, stale) = (mem::take(&mut state.wakes), mem::take(&mut state.stale));
         drop(state);
         drop(stale);
@@ -156,13 +173,33 @@ impl<R: SessionRole> Shared<R> {
         result
     }
 
-    /// The driver's turn: it fires what it collects itself.
-    pub(crate) fn turn<T>(&self, change: impl FnOnce(&mut State<R>) -> T) -> T {
-        change(&mut self.lock())
+    /// A look that changes nothing that concerns others.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut State<R>) -> T) -> T {
+        look(&mut self.lock())
+    }
+
+    /// The driver's turn at `now`: it fires what it collects itself.
+    pub(crate) fn turn<T>(&self, now: Instant, change: impl FnOnce(&mut State<R>) -> T) -> T {
+        self.awake_at.store(now.as_nanos(), Ordering::Relaxed);
+        let mut state = self.lock();
+        let result = change(&mut state);
+        if state.parking.is_parked() {
+            self.awake_at.store(0, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// The present, as the driver saw it at the start of its turn while it is in the middle of one.
+    pub(crate) fn lately(&self) -> Instant {
+        match self.awake_at.load(Ordering::Relaxed) {
+            nanos if nanos > 0 && !self.observes => Instant::from_nanos(nanos),
+            _ => self.now(),
+        }
     }
 
     /// The driver is gone: every call fails, and everybody who waits is woken.
     pub(crate) fn disconnect(&self) {
+        self.awake_at.store(0, Ordering::Relaxed);
         let driver = self.with(|state, now| {
             let driver = state.parking.withdraw();
             if state.closed.is_none() {
@@ -218,6 +255,15 @@ impl<R: SessionRole> State<R> {
                 _ => {}
             }
         }
+    }
+
+    /// The waker of a parked driver that a change concerns.
+    fn unpark(&mut self) -> Option<Waker> {
+        if !self.parking.is_parked() {
+            return None;
+        }
+        let (has_work, timeout) = (self.conn.wants_poll(), self.conn.poll_timeout());
+        self.parking.unpark(has_work, timeout)
     }
 
     /// Takes the wakers that are to be fired once the lock is released, into an empty list.

@@ -24,6 +24,11 @@ impl Parking {
         self.waker.take()
     }
 
+    /// Whether the driver sleeps, and nobody has woken it yet.
+    pub(crate) const fn is_parked(&self) -> bool {
+        self.waker.is_some()
+    }
+
     /// The driver found nothing to do and goes to sleep.
     pub(crate) fn park(&mut self, waker: Waker, armed: Option<Instant>, write_blocked: bool) {
         *self = Self { waker: Some(waker), armed, write_blocked };

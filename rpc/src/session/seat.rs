@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use trirpc_core::buf::FlushPolicy;
-use trirpc_core::call::{Metadata, Protocol, Status};
+use trirpc_core::buf::{FlushPolicy, MessageBuf};
+use trirpc_core::call::{Metadata, Status};
 use trirpc_core::{Instant, Server};
 
 use super::send::{is_inline, over};
@@ -14,25 +14,13 @@ use super::{SessionRole, Shared};
 use crate::cancel::Signal;
 use crate::compress::Compressor;
 use crate::raw::{CallKey, Carrier, Encode, Erased, send_status};
-use crate::server::Extensions;
+use crate::server::{Request, Router};
 
 /// One call on a server, as its handler's task sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSeat {
     shared: Arc<Shared<Server>>,
     key: CallKey,
-}
-
-/// What a call brought with it.
-#[derive(Debug)]
-pub(crate) struct RequestInfo {
-    pub(crate) metadata: Metadata,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) protocol: Protocol,
-    pub(crate) codec: String,
-    pub(crate) peer: Option<Arc<str>>,
-    pub(crate) compressor: Compressor,
-    pub(crate) extensions: Extensions,
 }
 
 impl CallSeat {
@@ -49,28 +37,39 @@ impl CallSeat {
         (Arc::clone(&self.shared) as Arc<dyn Carrier>, self.key)
     }
 
-    /// `None` once the call is over.
-    pub(crate) fn request(&self) -> Option<RequestInfo> {
-        self.shared.with(|state, _| {
+    pub(crate) fn router(&self) -> &Router {
+        &self.shared.fixed.router
+    }
+
+    /// The client's address, where the transport knows one.
+    pub(crate) fn peer(&self) -> Option<&str> {
+        self.shared.fixed.peer.as_deref()
+    }
+
+    /// The message of a single request, inflated if the peer had compressed it.
+    ///
+    /// # Errors
+    /// It cannot be inflated.
+    pub(crate) fn open(&self, message: MessageBuf) -> Result<MessageBuf, Status> {
+        if !self.shared.observes && !message.is_compressed() {
+            return Ok(message);
+        }
+        let inflater = self.shared.with(|state, now| {
             let slot = state.slots.find(self.key)?;
-            let call = state.conn.call(slot.id)?;
-            Some(RequestInfo {
-                metadata: call.metadata().cloned().unwrap_or_default(),
-                deadline: call.deadline(),
-                protocol: call.protocol(),
-                codec: call.codec_name().to_owned(),
-                peer: state.extra.peer.clone(),
-                compressor: slot.codings.send.clone(),
-                extensions: Extensions::default(),
-            })
-        })
+            slot.message_received(message.len(), now);
+            slot.codings.inflater(&message)
+        });
+        match inflater {
+            Some(inflater) => inflater.inflate(message),
+            None => Ok(message),
+        }
     }
 
     /// Lets interceptors see the request.
     ///
     /// # Errors
     /// One refused it.
-    pub(crate) fn intercept(&self, request: &mut RequestInfo) -> Result<(), Status> {
+    pub(crate) fn intercept(&self, request: &mut Request) -> Result<(), Status> {
         if !self.shared.observes {
             return Ok(());
         }
@@ -80,9 +79,9 @@ impl CallSeat {
             observed.take()
         });
         let Some(mut hooks) = hooks else { return Ok(()) };
-        hooks.info.metadata = std::mem::take(&mut request.metadata);
+        hooks.info.metadata = std::mem::take(request.metadata_mut());
         let passed = hooks.on_request();
-        request.metadata = std::mem::take(&mut hooks.info.metadata);
+        *request.metadata_mut() = std::mem::take(&mut hooks.info.metadata);
         request.extensions = std::mem::take(&mut hooks.info.handler_extensions);
         let lost =
             self.shared.with(|state, _| match state.slots.find(self.key).and_then(|slot| slot.observed.as_mut()) {
@@ -133,7 +132,7 @@ impl CallSeat {
     pub(crate) fn disable_compression(&self) {
         self.shared.with(|state, _| {
             if let Some(slot) = state.slots.find(self.key) {
-                slot.codings.send = Compressor::default();
+                slot.codings.stop_compressing();
             }
         });
     }
@@ -203,6 +202,11 @@ impl CallSeat {
         if let Some(ended) = ended {
             ended.settle();
         }
+    }
+
+    /// Whether the call has been answered, or ended otherwise.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.shared.look(|state| state.slots.find(self.key).is_none())
     }
 
     /// Ends the call, unless it was answered already.

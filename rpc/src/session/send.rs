@@ -32,7 +32,7 @@ impl<R: SessionRole> Shared<R> {
             let step = self.with(|state, now| {
                 let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let Some(mut call) = state.conn.call(slot.id) else { return Step::Done(Poll::Ready(Err(over()))) };
-                let compresses = outgoing.compress && slot.codings.send.wants(len, self.compress_min);
+                let compresses = outgoing.compress && slot.codings.compresses(len, self.compress_min);
                 let sent = R::before_send(slot, &mut call, now).and_then(|()| match &outgoing.encoded {
                     Some(encoded) => call.send_encoded(encoded.clone(), now).map(|()| true),
                     None if (is_large || compresses) && call.send_capacity() > 0 => Ok(false),
@@ -45,7 +45,7 @@ impl<R: SessionRole> Shared<R> {
                         slot.message_sent(sent.unwrap_or_default(), now);
                         Poll::Ready(Ok(()))
                     }
-                    Ok(false) if compresses => return Step::Encode(slot.codings.send.clone()),
+                    Ok(false) if compresses => return Step::Encode(slot.codings.compressor()),
                     Ok(false) => return Step::Encode(Compressor::default()),
                     Err(SendError::Blocked) => {
                         register(&mut slot.send, cx, &mut state.stale);

@@ -1,22 +1,22 @@
 //! The server's end of a session: calls that come in, and their answers.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use trirpc_core::call::{Metadata, MethodSpec, Recv, Status};
+use trirpc_core::call::{Accepted, Metadata, MethodSpec, Recv, Status};
 use trirpc_core::{CallId, CallMut, ErrorCode, Event, Instant, SendError, Server, StreamError};
 
-use super::seat::CallSeat;
+use super::dispatch::{Dispatch, Start};
 use super::send::over;
 use super::slots::{Attached, Slot, collect, register};
 use super::{SessionRole, Shared, State};
 use crate::cancel::Signal;
 use crate::compress::{Codings, Compressor};
 use crate::intercept::{CallInfo, CallSide, Hooks, Observed};
-use crate::marker::MaybeSend;
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
-use crate::server::{Route, Router, ServerTask};
+use crate::server::{Extensions, Request, Route, Router};
 
 /// What a server keeps beside a call.
 #[derive(Debug)]
@@ -36,44 +36,61 @@ pub(crate) struct ServerSlot {
 /// What a server's session keeps beside its calls.
 #[derive(Debug)]
 pub(crate) struct ServerState {
-    router: Arc<Router>,
-    pub(super) peer: Option<Arc<str>>,
+    fixed: Served,
+    routes: Routes,
     /// Calls whose handler is to be started by the driver; bounded by the calls of the connection.
     starts: Vec<Start>,
 }
 
-impl ServerState {
+/// What is served, and to whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) router: Arc<Router>,
+    pub(crate) peer: Option<Arc<str>>,
+}
+
+impl Served {
     pub(crate) fn new(router: Arc<Router>, peer: Option<String>) -> Self {
-        Self { router, peer: peer.map(Arc::from), starts: Vec::new() }
+        Self { router, peer: peer.map(Arc::from) }
     }
 }
 
-/// A call whose handler is to be started.
-#[derive(Debug)]
-pub(crate) struct Start {
-    key: CallKey,
-    route: Route,
+impl From<Served> for ServerState {
+    fn from(fixed: Served) -> Self {
+        Self { fixed, routes: Routes::default(), starts: Vec::new() }
+    }
 }
 
-/// How a server's driver starts handlers.
-pub(crate) struct Dispatch {
-    starts: Vec<Start>,
-    spawn: SpawnFn,
+/// The ways of the last few heads that the connection shares between calls.
+#[derive(Debug, Default)]
+struct Routes {
+    /// At most [`Routes::LEN`], the first of which is to be forgotten next.
+    known: VecDeque<(Arc<Accepted>, Route)>,
 }
 
-#[cfg(not(target_family = "wasm"))]
-type SpawnFn = Box<dyn FnMut(ServerTask) + Send>;
-#[cfg(target_family = "wasm")]
-type SpawnFn = Box<dyn FnMut(ServerTask)>;
+impl Routes {
+    const LEN: usize = 8;
 
-impl Dispatch {
-    pub(crate) fn new(spawn: impl FnMut(ServerTask) + MaybeSend + 'static) -> Self {
-        Self { starts: Vec::new(), spawn: Box::new(spawn) }
+    fn find(&mut self, router: &Router, accepted: &Arc<Accepted>) -> Result<Route, Status> {
+        let known = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, accepted));
+        if let Some((_, route)) = known {
+            return Ok(*route);
+        }
+        let route = router.find(accepted.path(), accepted.variant())?;
+        // A head that only its call knows does not come again.
+        if Arc::strong_count(accepted) > 1 {
+            if self.known.len() == Self::LEN {
+                self.known.pop_front();
+            }
+            self.known.push_back((Arc::clone(accepted), route));
+        }
+        Ok(route)
     }
 }
 
 impl SessionRole for Server {
     type Slot = ServerSlot;
+    type Fixed = Served;
     type Extra = ServerState;
     type Work = Dispatch;
 
@@ -83,9 +100,7 @@ impl SessionRole for Server {
     }
 
     fn run(dispatch: &mut Dispatch, shared: &Arc<Shared<Self>>) {
-        for Start { key, route } in dispatch.starts.drain(..) {
-            (dispatch.spawn)(ServerTask::new(CallSeat::new(Arc::clone(shared), key), route));
-        }
+        dispatch.run(shared);
     }
 
     fn finished(slot: &mut Slot<ServerSlot>, wakes: &mut Vec<Waker>) {
@@ -102,10 +117,9 @@ impl SessionRole for Server {
                 }
             }
             Event::Readable(id) => {
-                if let Some((key, slot)) = state.slots.by_id(id) {
-                    if let Some(route) = slot.role.waiting.take() {
-                        state.extra.starts.push(Start { key, route });
-                    }
+                let arrived = state.slots.by_id(id).and_then(|(key, slot)| Some((key, slot.role.waiting.take()?)));
+                if let Some((key, route)) = arrived {
+                    state.start(key, id, route);
                 }
             }
             Event::Finished(id) => {
@@ -118,8 +132,8 @@ impl SessionRole for Server {
         }
     }
 
-    fn observes(extra: &ServerState) -> bool {
-        !extra.router.interceptors().is_none()
+    fn observes(fixed: &Served) -> bool {
+        !fixed.router.interceptors().is_none()
     }
 
     fn before_send(slot: &mut Slot<ServerSlot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError> {
@@ -138,7 +152,9 @@ impl State<Server> {
     /// Routes a call by its path. A call with a single request waits for it.
     fn admit(&mut self, id: CallId, now: Instant) {
         let Some(mut call) = self.conn.call(id) else { return };
-        let route = match self.extra.router.find(call.path(), &call.variant()) {
+        let Some(accepted) = call.request() else { return };
+        let (router, routes) = (&self.extra.fixed.router, &mut self.extra.routes);
+        let route = match routes.find(router, accepted) {
             Ok(route) => route,
             Err(status) => {
                 // The peer may have gone meanwhile: then nobody needs the answer.
@@ -149,29 +165,51 @@ impl State<Server> {
         let (kind, spec) = (route.kind(), route.spec);
         call.expect(kind, now);
         let waits = kind.is_single_request();
-        let (waiting, start) = if waits { (Some(route), None) } else { (None, Some(route)) };
+        let waiting = waits.then_some(route);
         let slot = ServerSlot { task: None, waiting, headers: Some(Metadata::new()), is_over: false, signal: None };
-        let compressions = self.extra.router.compressions();
+        let compressions = router.compressions();
         let mut codings = Codings::default();
         if !compressions.is_none() {
-            let encoding = self.conn.call(id).and_then(|call| call.send_encoding());
-            codings.send = Compressor::new(encoding.and_then(|name| compressions.find(name)));
-            codings.accept = compressions.clone();
-            codings.max_recv = self.conn.config().max_recv_message;
+            let encoding = call.send_encoding();
+            let send = Compressor::new(encoding.and_then(|name| compressions.find(name)));
+            codings = Codings::new(compressions.clone(), send);
+            codings.limit(|| self.conn.config().max_recv_message);
         }
         let observed = self.observe(id, spec, now);
         let key = self.slots.insert(id, Attached { codings, observed }, slot);
-        self.extra.starts.extend(start.map(|route| Start { key, route }));
+        if !waits {
+            self.start(key, id, route);
+        }
+    }
+
+    /// Hands a call over to the driver, which starts its handler; with its message, if it has a single one.
+    fn start(&mut self, key: CallKey, id: CallId, route: Route) {
+        let Some(mut call) = self.conn.call(id) else { return };
+        let Some(accepted) = call.request().map(Arc::clone) else { return };
+        let deadline = call.deadline();
+        let message = match route.kind().is_single_request() {
+            true => match call.recv() {
+                Recv::Message(message) => Some(message),
+                // The handler's glue asks again, and learns why.
+                Recv::Blocked | Recv::End => None,
+            },
+            false => None,
+        };
+        let compressor = self.slots.find(key).map(|slot| slot.codings.compressor()).unwrap_or_default();
+        let extensions = Extensions::default();
+        let request = Request { accepted, metadata: None, deadline, compressor, extensions, message };
+        self.extra.starts.push(Start { key, route, request });
     }
 
     /// The record of a call that interceptors are to see.
     fn observe(&mut self, id: CallId, spec: &'static MethodSpec, now: Instant) -> Option<Box<Observed>> {
-        let chain = self.extra.router.interceptors();
+        let chain = self.extra.fixed.router.interceptors();
         if chain.is_none() {
             return None;
         }
         let call = self.conn.call(id)?;
-        let info = CallInfo::new(CallSide::Server, spec, call.protocol(), now).with_peer(self.extra.peer.as_ref());
+        let info =
+            CallInfo::new(CallSide::Server, spec, call.protocol(), now).with_peer(self.extra.fixed.peer.as_ref());
         let mut hooks = Hooks::new(chain, info);
         hooks.info.timeout = call.deadline().map(|deadline| deadline - now);
         let mut observed = Observed::new(hooks);

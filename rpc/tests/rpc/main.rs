@@ -4,6 +4,7 @@
 mod calls;
 mod channel;
 mod compress;
+mod dispatch;
 mod driver;
 mod endings;
 mod intercept;
