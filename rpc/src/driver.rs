@@ -259,11 +259,13 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         match self.window {
             Window::InUse => self.window = Window::Idle(now + IDLE),
             Window::Idle(at) if now < at => {}
-            Window::Idle(_) | Window::Released => {
-                // The look that woke us took a window again.
+            Window::Idle(_) => {
                 self.window = Window::Released;
                 self.rx.release_idle();
+                self.shared.release_idle();
             }
+            // The look that woke us took a window again.
+            Window::Released => self.rx.release_idle(),
         }
         match self.window {
             Window::Idle(at) => Some(at),

@@ -97,6 +97,13 @@ impl Arena {
         }
     }
 
+    /// Gives the chunks back, unless output waits in them.
+    pub(crate) fn release_idle(&mut self) {
+        if self.is_empty() {
+            *self = Self::new(self.chunk, self.copy_below);
+        }
+    }
+
     /// Ends the run: what follows begins a new slice in the same chunk.
     fn seal(&mut self) {
         if !self.run.is_empty() {

@@ -53,6 +53,11 @@ impl MessageBuf {
         self.len == 0
     }
 
+    /// The first of its chunks: for most messages the only one.
+    pub(crate) const fn first(&self) -> &Bytes {
+        &self.first
+    }
+
     /// Appends `chunk` without copying it.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         if chunk.is_empty() {

@@ -16,6 +16,7 @@ pub(crate) use arena::Arena;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
 pub use message::{Encoded, MessageBuf};
 pub use pool::BufferPool;
+pub(crate) use pool::Landing;
 pub use recv::RecvBuf;
 pub use rope::Piece;
 pub use transmit::Transmit;

@@ -1,9 +1,12 @@
 //! Reuse of the buffers of large messages.
 
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use core::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
+
+use super::MessageBuf;
 
 /// Buffers for messages that are encoded outside a connection, kept for the next message.
 ///
@@ -17,6 +20,20 @@ pub struct BufferPool {
     /// Oldest first.
     pub(super) slots: Vec<Slot>,
     max_bytes: usize,
+}
+
+/// Where the octets of a large message come to lie.
+pub(crate) struct Landing<'a> {
+    pub(crate) pool: &'a mut BufferPool,
+    /// Octets that the peer may still send without another word from us.
+    pub(crate) may_come: usize,
+}
+
+impl<'a> Landing<'a> {
+    /// For a call without a connection, whose owner limits what comes.
+    pub(crate) fn alone(pool: &'a mut BufferPool) -> Self {
+        Self { pool, may_come: usize::MAX }
+    }
 }
 
 pub(super) enum Slot {
@@ -33,6 +50,8 @@ impl BufferPool {
     pub const MAX_BUFFER: usize = 8 * 1024 * 1024;
     /// Most buffers that are kept.
     pub const MAX_SLOTS: usize = 16;
+    /// Received messages from this size on leave their memory to the next; below, the allocator is as fast.
+    const LARGE: usize = 32 * 1024;
 
     /// An empty pool that keeps at most `max_bytes` bytes (`Config::pool_bytes`).
     pub const fn new(max_bytes: usize) -> Self {
@@ -42,15 +61,7 @@ impl BufferPool {
     /// An empty buffer of at least `min` bytes (and at least 512), kept or new.
     pub fn get(&mut self, min: usize) -> BytesMut {
         let min = min.max(Self::MIN_BUFFER);
-        self.settle();
-        let fitting = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
-            Slot::Free(buffer) if buffer.capacity() >= min => Some((buffer.capacity(), i)),
-            _ => None,
-        });
-        match fitting.min().map(|(_, i)| self.slots.remove(i)) {
-            Some(Slot::Free(buffer)) => buffer,
-            _ => BytesMut::with_capacity(min),
-        }
+        self.reuse(min..=usize::MAX).unwrap_or_else(|| BytesMut::with_capacity(min))
     }
 
     /// Keeps the memory of `bytes` for a later [`get`](Self::get), once every other handle is gone. Any
@@ -62,6 +73,35 @@ impl BufferPool {
             self.slots.push(Slot::InFlight(bytes));
         }
         self.settle();
+    }
+
+    /// A buffer that is kept and free, of a capacity within `fitting`.
+    pub(crate) fn reuse(&mut self, fitting: RangeInclusive<usize>) -> Option<BytesMut> {
+        self.settle();
+        let free = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
+            Slot::Free(buffer) => Some((buffer.capacity(), i)),
+            Slot::InFlight(_) => None,
+        });
+        let (_, best) = free.filter(|(capacity, _)| fitting.contains(capacity)).min()?;
+        match self.slots.remove(best) {
+            Slot::Free(buffer) => Some(buffer),
+            Slot::InFlight(_) => None,
+        }
+    }
+
+    /// Keeps the memory of a large message for the next, once its owner has let go of it.
+    pub(crate) fn keep_message(&mut self, message: &MessageBuf) {
+        if message.first().len() >= Self::LARGE {
+            self.keep(message.first().clone());
+        }
+    }
+
+    /// Takes a buffer that turned out too small, if it is of use to another large message.
+    pub(crate) fn put_back(&mut self, buffer: BytesMut) {
+        if buffer.capacity() >= Self::LARGE {
+            self.slots.push(Slot::Free(buffer));
+            self.settle();
+        }
     }
 
     /// Bytes kept: the capacity of free buffers, the known length of those in flight.

@@ -4,30 +4,47 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buf::{MessageBuf, WAIT_FROM};
+use crate::buf::{Landing, MessageBuf, WAIT_FROM};
 
-/// Keeps large pieces as they are and copies small ones together: without that, a peer that sends single octets costs a
-/// handle for each, and pins what they came in.
+/// Makes one piece of memory of a message, with one copy at most.
+///
+/// A message that arrives in one piece stays where it was read. Of any other whose length is known, the pieces are
+/// copied into one buffer, which is used again for the next: what was read is free at once, so a large message pins
+/// nothing, and a codec finds it in one piece. Memory follows the octets that came and the window for more, not the
+/// length that was announced.
+///
+/// Where the length is not known, large pieces stay as they are and small ones are copied together: without that, a
+/// peer that sends single octets costs a handle for each, and pins what they came in.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
+    /// Length of the message, if it is known.
+    expected: Option<usize>,
     message: MessageBuf,
-    /// Small pieces, copied together behind `message`.
+    /// What was copied, behind `message`.
     tail: BytesMut,
 }
 
+/// A new buffer is at most so many times as large as what came of its message.
+const GROWTH: usize = 8;
+
 impl Assembly {
-    /// `encoding` is that of a compressed message.
-    pub(crate) fn new(encoding: Option<&'static str>) -> Self {
-        Self { message: MessageBuf::new(encoding), tail: BytesMut::new() }
+    /// `expected` is the length of the message, if it is known; `encoding` that of a compressed one.
+    pub(crate) fn new(expected: Option<usize>, encoding: Option<&'static str>) -> Self {
+        Self { expected, message: MessageBuf::new(encoding), tail: BytesMut::new() }
     }
 
-    /// Appends a piece; the last one need not be copied.
-    pub(crate) fn push(&mut self, piece: Bytes, is_last: bool) {
-        if piece.len() < WAIT_FROM && (!is_last || !self.tail.is_empty()) {
-            self.tail.extend_from_slice(&piece);
-        } else {
-            self.message.push(mem::take(&mut self.tail).freeze());
-            self.message.push(piece);
+    /// Appends a piece. Pieces behind the expected length are the caller's to refuse.
+    pub(crate) fn push(&mut self, piece: Bytes, landing: &mut Landing<'_>) {
+        match self.expected {
+            Some(expected) if piece.len() < expected => {
+                self.make_room(piece.len(), expected, landing);
+                self.tail.extend_from_slice(&piece);
+            }
+            None if piece.len() < WAIT_FROM => self.tail.extend_from_slice(&piece),
+            _ => {
+                self.message.push(mem::take(&mut self.tail).freeze());
+                self.message.push(piece);
+            }
         }
     }
 
@@ -40,5 +57,100 @@ impl Assembly {
     pub(crate) fn finish(mut self) -> MessageBuf {
         self.message.push(self.tail.freeze());
         self.message
+    }
+
+    /// Makes room for `n` more octets of a message of `expected`.
+    fn make_room(&mut self, n: usize, expected: usize, landing: &mut Landing<'_>) {
+        if self.tail.capacity() - self.tail.len() >= n {
+            return;
+        }
+        let come = self.tail.len() + n;
+        let useful = expected.min(come.saturating_add(landing.may_come));
+        let next = landing.pool.reuse(useful..=useful.saturating_mul(2));
+        let next = next.unwrap_or_else(|| landing.pool.get(useful.min(come.saturating_mul(GROWTH))));
+        let mut outgrown = mem::replace(&mut self.tail, next);
+        self.tail.extend_from_slice(&outgrown);
+        outgrown.clear();
+        landing.pool.put_back(outgrown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use bytes::Buf;
+
+    use super::*;
+    use crate::buf::BufferPool;
+
+    /// Pushes `len` octets in pieces of `piece`.
+    fn assembled(len: usize, piece: usize, pool: &mut BufferPool) -> MessageBuf {
+        let octets: Vec<u8> = (0..len).map(|n| n as u8).collect();
+        let mut assembly = Assembly::new(Some(len), None);
+        for piece in octets.chunks(piece) {
+            assembly.push(Bytes::copy_from_slice(piece), &mut Landing::alone(pool));
+        }
+        let message = assembly.finish();
+        assert_eq!((message.len(), message.chunk()), (len, &octets[..]), "one piece of memory");
+        message
+    }
+
+    #[test]
+    fn a_message_in_one_piece_stays_where_it_is() {
+        let mut pool = BufferPool::new(usize::MAX);
+        for len in [1, 100, 100_000] {
+            let piece = Bytes::from(vec![7; len]);
+            let mut assembly = Assembly::new(Some(len), None);
+            assembly.push(piece.clone(), &mut Landing::alone(&mut pool));
+            assert_eq!(assembly.finish().chunk().as_ptr(), piece.as_ptr());
+        }
+        assert_eq!(pool.bytes(), 0);
+    }
+
+    /// The second message lies where the first one did, and nothing was allocated for it.
+    #[test]
+    fn a_buffer_serves_message_after_message() {
+        let mut pool = BufferPool::new(usize::MAX);
+        let first = assembled(1 << 20, 16_384, &mut pool);
+        let memory = first.chunk().as_ptr();
+        pool.keep_message(&first);
+        drop(first);
+        for len in [1 << 20, 500_000] {
+            let next = assembled(len, 10_000, &mut pool);
+            assert_eq!(next.chunk().as_ptr(), memory);
+            pool.keep_message(&next);
+        }
+    }
+
+    /// A peer that announces much and sends little makes this side hold little, and never more than its window allows.
+    #[test]
+    fn memory_follows_what_came_and_not_what_was_announced() {
+        let mut pool = BufferPool::new(usize::MAX);
+        for may_come in [1000, 100_000, usize::MAX] {
+            let mut assembly = Assembly::new(Some(usize::MAX), None);
+            for sent in 1..=10_000 {
+                assembly.push(Bytes::from_static(b"x"), &mut Landing { pool: &mut pool, may_come });
+                let allowed = (GROWTH * sent).min(may_come.saturating_add(sent)).max(BufferPool::MIN_BUFFER);
+                assert!(assembly.tail.capacity() <= allowed, "{} for {sent}", assembly.tail.capacity());
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_of_unknown_length_keeps_large_pieces_and_joins_small_ones() {
+        let mut pool = BufferPool::new(usize::MAX);
+        let large = Bytes::from(vec![7; WAIT_FROM]);
+        let mut assembly = Assembly::new(None, None);
+        for piece in [Bytes::from_static(b"a"), Bytes::from_static(b"b"), large.clone(), Bytes::from_static(b"c")] {
+            assembly.push(piece, &mut Landing::alone(&mut pool));
+        }
+        let mut message = assembly.finish();
+        assert_eq!(message.chunk(), b"ab");
+        message.advance(2);
+        assert_eq!(message.chunk().as_ptr(), large.as_ptr());
+        message.advance(large.len());
+        assert_eq!(message.chunk(), b"c");
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::assembly::Assembly;
 use super::envelope::too_large;
 use super::status::Status;
-use crate::buf::MessageBuf;
+use crate::buf::{Landing, MessageBuf};
 
 /// What is asked for at least while the length of a body is not known, in bytes.
 const MIN_NEED: usize = 16 * 1024;
@@ -52,11 +52,11 @@ impl Decoder {
         if len > self.max_message { Err(too_large(len, self.max_message)) } else { Ok(()) }
     }
 
-    /// Takes the next octets of the body.
+    /// Takes the next octets of the body; `landing` has the memory for a large one.
     ///
     /// # Errors
     /// There are too many.
-    pub(crate) fn push(&mut self, data: Bytes) -> Result<(), Status> {
+    pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
         if self.state != State::Receiving {
             return Ok(());
         }
@@ -65,9 +65,9 @@ impl Decoder {
             return Err(too_large(len, self.max_message));
         }
         if self.message.len() == 0 {
-            self.message = Assembly::new(self.encoding.filter(|_| !data.is_empty()));
+            self.message = Assembly::new(self.expected, self.encoding.filter(|_| !data.is_empty()));
         }
-        self.message.push(data, self.expected == Some(len));
+        self.message.push(data, landing);
         Ok(())
     }
 
@@ -132,7 +132,12 @@ mod tests {
     use bytes::Buf;
 
     use super::*;
+    use crate::buf::BufferPool;
     use crate::call::Code;
+
+    fn push(decoder: &mut Decoder, data: Bytes) -> Result<(), Status> {
+        decoder.push(data, &mut Landing::alone(&mut BufferPool::new(0)))
+    }
 
     fn pulled(decoder: &mut Decoder) -> Option<Vec<u8>> {
         decoder.pull().map(|mut message| message.copy_to_bytes(message.len()).to_vec())
@@ -161,7 +166,7 @@ mod tests {
                     decoder.expect_len(len).unwrap();
                 }
                 for piece in body.chunks(size) {
-                    decoder.push(Bytes::copy_from_slice(piece)).unwrap();
+                    push(&mut decoder, Bytes::copy_from_slice(piece)).unwrap();
                 }
                 assert_eq!(decoder.buffered(), body.len());
                 decoder.end();
@@ -177,10 +182,10 @@ mod tests {
         let mut decoder = Decoder::new(10);
         assert_eq!(decoder.expect_len(11).unwrap_err().code(), Code::ResourceExhausted);
         let mut decoder = Decoder::new(10);
-        assert!(decoder.expect_len(10).is_ok() && decoder.push(vec![0; 10].into()).is_ok());
-        assert_eq!(decoder.push(vec![0; 1].into()).unwrap_err().code(), Code::ResourceExhausted);
+        assert!(decoder.expect_len(10).is_ok() && push(&mut decoder, vec![0; 10].into()).is_ok());
+        assert_eq!(push(&mut decoder, vec![0; 1].into()).unwrap_err().code(), Code::ResourceExhausted);
         decoder.discard();
-        assert_eq!((decoder.push(vec![0; 100].into()), decoder.buffered(), decoder.need()), (Ok(()), 0, 0));
+        assert_eq!((push(&mut decoder, vec![0; 100].into()), decoder.buffered(), decoder.need()), (Ok(()), 0, 0));
         decoder.end();
         assert!(!decoder.is_ready());
     }
@@ -190,14 +195,14 @@ mod tests {
     fn what_is_missing_is_the_rest_or_as_much_again() {
         let mut decoder = Decoder::new(100_000);
         assert_eq!(decoder.need(), MIN_NEED);
-        decoder.push(vec![0; 40_000].into()).unwrap();
+        push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 40_000);
-        decoder.push(vec![0; 40_000].into()).unwrap();
+        push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 20_001, "up to the octet that would be too many");
         let mut decoder = Decoder::new(usize::MAX);
         assert_eq!(decoder.need(), MIN_NEED);
         decoder.expect_len(70_000).unwrap();
-        decoder.push(vec![0; 40_000].into()).unwrap();
+        push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 30_000);
     }
 }

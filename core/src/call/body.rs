@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::protocol::Body;
 use super::status::Status;
 use super::{bare, envelope};
-use crate::buf::MessageBuf;
+use crate::buf::{BufferPool, Landing, MessageBuf};
 
 /// Cuts a body, however it is split, into messages.
 #[derive(Debug)]
@@ -48,13 +48,13 @@ impl Decoder {
         }
     }
 
-    /// Takes the next octets of the body.
+    /// Takes the next octets of the body; `landing` has the memory for a large message.
     ///
     /// # Errors
     /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
     /// later input is dropped.
-    pub(crate) fn push(&mut self, data: Bytes) -> Result<(), Status> {
-        either!(self, decoder => decoder.push(data))
+    pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
+        either!(self, decoder => decoder.push(data, landing))
     }
 
     /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
@@ -64,9 +64,12 @@ impl Decoder {
         }
     }
 
-    /// The next complete message.
-    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
-        either!(self, decoder => decoder.pull())
+    /// The next complete message; `pool` has the memory for the one behind it.
+    pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
+        match self {
+            Self::Envelopes(decoder) => decoder.pull(pool),
+            Self::Bare(decoder) => decoder.pull(),
+        }
     }
 
     /// Whether a message can be pulled.

@@ -15,6 +15,7 @@ use super::options::{CallLimits, CallOptions};
 use super::send::SendSide;
 use super::status::Status;
 use super::variant::ServiceVariant;
+use crate::buf::BufferPool;
 use crate::error::{ErrorCode, OpenError, SendError};
 use crate::http::{DeadlineField, HeaderName, Headers, RequestHead, Rest};
 use crate::time::Instant;
@@ -163,10 +164,15 @@ impl ClientCall {
     /// The next message. For a single response, `Blocked` until the outcome of the call is known, and `End` at once
     /// if that is an error.
     pub fn recv(&mut self) -> Recv {
+        self.recv_in(&mut BufferPool::new(0))
+    }
+
+    /// As [`recv`](Self::recv); `pool` has the memory for the message behind it.
+    pub(crate) fn recv_in(&mut self, pool: &mut BufferPool) -> Recv {
         if !self.is_readable() {
             return Recv::Blocked;
         }
-        self.decoder.pull().map_or(Recv::End, Recv::Message)
+        self.decoder.pull(pool).map_or(Recv::End, Recv::Message)
     }
 
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.

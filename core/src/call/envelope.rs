@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::assembly::Assembly;
 use super::status::{Origin, Status};
-use crate::buf::{MessageBuf, WAIT_FROM};
+use crate::buf::{BufferPool, Landing, MessageBuf, WAIT_FROM};
 
 /// Octets in front of each message.
 pub(crate) const PREFIX: usize = 5;
@@ -26,8 +26,8 @@ pub(crate) fn prefix(len: usize, compressed: bool) -> Option<[u8; PREFIX]> {
 /// Cuts a body, however it is split, into messages.
 ///
 /// A [`Scan`] runs over the octets as they arrive and refuses a message by its prefix, before its payload is
-/// stored. The message at the front is put together from chunks without copying; what arrives behind a complete one
-/// waits as it came, so that memory follows octets and not messages.
+/// stored. The message at the front is [put together](Assembly); what arrives behind a complete one waits as it came, so
+/// that memory follows octets and not messages.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     scan: Scan,
@@ -48,12 +48,12 @@ impl Decoder {
         self.scan.encoding = Some(encoding);
     }
 
-    /// Takes the next octets of the body.
+    /// Takes the next octets of the body; `landing` has the memory for a large message.
     ///
     /// # Errors
     /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
     /// later input is dropped.
-    pub(crate) fn push(&mut self, mut data: Bytes) -> Result<(), Status> {
+    pub(crate) fn push(&mut self, mut data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
         if self.scan.failed {
             return Ok(());
         }
@@ -61,19 +61,21 @@ impl Decoder {
         data.truncate(accepted);
         self.buffered += data.len();
         if !self.front.is_complete() {
-            self.front.fill(&mut data, self.scan.encoding);
+            self.front.fill(&mut data, self.scan.encoding, landing);
         }
         self.backlog.push(data);
         result
     }
 
-    /// The next complete message.
-    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
+    /// The next complete message; `pool` has the memory for the one behind it.
+    pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         let message = self.front.take()?;
         self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
+        // Of the next message there is what waits here; for more, its sender has a window.
+        let landing = &mut Landing { pool, may_come: self.buffered };
         while !self.front.is_complete() {
             let Some(mut data) = self.backlog.pop() else { break };
-            self.front.fill(&mut data, self.scan.encoding);
+            self.front.fill(&mut data, self.scan.encoding, landing);
             self.backlog.unpop(data);
         }
         Some(message)
@@ -216,17 +218,17 @@ impl Front {
     }
 
     /// Takes what belongs to this message off `data`; `encoding` is that of a compressed one.
-    fn fill(&mut self, data: &mut Bytes, encoding: Option<&'static str>) {
+    fn fill(&mut self, data: &mut Bytes, encoding: Option<&'static str>, landing: &mut Landing<'_>) {
         if let State::Prefix(prefix) = &mut self.state {
             let Some((flags, len)) = prefix.fill(data) else { return };
-            self.message = Assembly::new(encoding.filter(|_| flags == COMPRESSED && len > 0));
+            self.message = Assembly::new(Some(len), encoding.filter(|_| flags == COMPRESSED && len > 0));
             self.state = State::Payload { missing: len };
         }
         if let State::Payload { missing } = &mut self.state {
             let piece = data.split_to(data.len().min(*missing));
             *missing -= piece.len();
             let is_complete = *missing == 0;
-            self.message.push(piece, is_complete);
+            self.message.push(piece, landing);
             if is_complete {
                 self.state = State::Complete;
             }

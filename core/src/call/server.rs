@@ -14,6 +14,7 @@ use super::method::CallKind;
 use super::protocol::{self, Body};
 use super::send::SendSide;
 use super::status::{Origin, Status};
+use crate::buf::{BufferPool, Landing};
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
@@ -132,10 +133,15 @@ impl ServerCall {
 
     /// Octets of the request's body, in any split.
     pub fn handle_data(&mut self, data: Bytes) {
+        self.handle_data_in(data, &mut Landing::alone(&mut BufferPool::new(0)));
+    }
+
+    /// As [`handle_data`](Self::handle_data); `landing` has the memory for a large message.
+    pub(crate) fn handle_data_in(&mut self, data: Bytes, landing: &mut Landing<'_>) {
         if !self.is_receiving() {
             return;
         }
-        let pushed = self.decoder.push(data);
+        let pushed = self.decoder.push(data, landing);
         // The number comes first: how the octets are split must not decide what is wrong with them.
         self.check_cardinality();
         if let (Err(status), State::Receiving) = (pushed, &self.state) {
@@ -170,10 +176,15 @@ impl ServerCall {
 
     /// The next message. For a single request, `Blocked` until the request has ended with it.
     pub fn recv(&mut self) -> Recv {
+        self.recv_in(&mut BufferPool::new(0))
+    }
+
+    /// As [`recv`](Self::recv); `pool` has the memory for the message behind it.
+    pub(crate) fn recv_in(&mut self, pool: &mut BufferPool) -> Recv {
         if !self.is_readable() {
             return Recv::Blocked;
         }
-        self.decoder.pull().map_or(Recv::End, Recv::Message)
+        self.decoder.pull(pool).map_or(Recv::End, Recv::Message)
     }
 
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.

@@ -25,7 +25,7 @@ pub use client::Endpoint;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
 
-use crate::buf::{FlushPolicy, RecvBuf, Transmit};
+use crate::buf::{BufferPool, FlushPolicy, Landing, RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
@@ -53,6 +53,8 @@ pub struct Connection<R: Role> {
     phase: Phase,
     /// Unary messages that need not wait are encoded straight into the output.
     unary_fast_path: bool,
+    /// Memory of the large messages that were received, for the next ones.
+    landing_pool: BufferPool,
     /// The latest instant seen: a clock that goes backwards is held here.
     now: Instant,
 }
@@ -70,6 +72,7 @@ impl<R: Role> Connection<R> {
         Self {
             http: Http2::new(R::SIDE, Arc::clone(&config), now),
             unary_fast_path: config.unary_fast_path,
+            landing_pool: BufferPool::new(config.pool_bytes),
             config,
             calls: Calls::new(),
             deadlines: DeadlineQueue::new(),
@@ -153,6 +156,14 @@ impl<R: Role> Connection<R> {
         // Output makes room in send buffers, and ends streams.
         self.pump(now);
         more
+    }
+
+    /// Gives back the memory that is kept for the next messages and the next output.
+    ///
+    /// For a driver whose connection was silent for about a second; [`RecvBuf::release_idle`] is its counterpart.
+    pub fn release_idle(&mut self) {
+        self.landing_pool.clear();
+        self.http.release_idle();
     }
 
     /// The next hint, or `None`.
@@ -251,7 +262,8 @@ impl<R: Role> Connection<R> {
         let Some(call) = self.calls.get_mut(id) else { return };
         let len = data.len();
         let held = call.machine.buffered();
-        call.machine.handle_data(data);
+        let may_come = if end { 0 } else { self.http.may_come(stream) };
+        call.machine.handle_data(data, &mut Landing { pool: &mut self.landing_pool, may_come });
         if end {
             call.machine.handle_end(None);
         }

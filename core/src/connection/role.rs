@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 
 use super::Connection;
+use crate::buf::{BufferPool, Landing};
 use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
@@ -88,9 +89,9 @@ pub(crate) trait Behaviour: Sized {
 
 /// What a connection needs of a call machine, whichever its role.
 pub(crate) trait Machine {
-    fn handle_data(&mut self, data: Bytes);
+    fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>);
     fn handle_end(&mut self, trailers: Option<Headers>);
-    fn recv(&mut self) -> Recv;
+    fn recv(&mut self, pool: &mut BufferPool) -> Recv;
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
     /// What may be sent.
     fn send_side(&self) -> &SendSide;
@@ -110,16 +111,16 @@ pub(crate) trait Machine {
 }
 
 impl Machine for ClientCall {
-    fn handle_data(&mut self, data: Bytes) {
-        self.handle_data(data);
+    fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
+        self.handle_data_in(data, landing);
     }
 
     fn handle_end(&mut self, trailers: Option<Headers>) {
         self.handle_end(trailers);
     }
 
-    fn recv(&mut self) -> Recv {
-        self.recv()
+    fn recv(&mut self, pool: &mut BufferPool) -> Recv {
+        self.recv_in(pool)
     }
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
@@ -161,16 +162,16 @@ impl Machine for ClientCall {
 }
 
 impl Machine for ServerCall {
-    fn handle_data(&mut self, data: Bytes) {
-        self.handle_data(data);
+    fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
+        self.handle_data_in(data, landing);
     }
 
     fn handle_end(&mut self, trailers: Option<Headers>) {
         self.handle_end(trailers);
     }
 
-    fn recv(&mut self) -> Recv {
-        self.recv()
+    fn recv(&mut self, pool: &mut BufferPool) -> Recv {
+        self.recv_in(pool)
     }
 
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {

@@ -83,7 +83,10 @@ impl<'a, R: Role> CallMut<'a, R> {
     pub fn recv(&mut self) -> Recv {
         let Some(call) = self.conn.calls.get_mut(self.id) else { return Recv::End };
         let held = call.machine.buffered();
-        let received = call.machine.recv();
+        let received = call.machine.recv(&mut self.conn.landing_pool);
+        if let Recv::Message(message) = &received {
+            self.conn.landing_pool.keep_message(message);
+        }
         let taken = held.saturating_sub(call.machine.buffered());
         let need = call.machine.need();
         if matches!(received, Recv::Blocked) {

@@ -349,6 +349,17 @@ impl Http2 {
         }
     }
 
+    /// Gives back memory that is kept for output to come.
+    pub(crate) fn release_idle(&mut self) {
+        self.arena.release_idle();
+    }
+
+    /// Octets of DATA that the peer may still send on the stream without an update from us.
+    pub(crate) fn may_come(&self, key: StreamKey) -> usize {
+        let window = self.streams.get(key).map_or(0, |stream| stream.recv_window.window());
+        usize::try_from(window).unwrap_or(0).saturating_add(self.arriving(key))
+    }
+
     /// The call's owner is gone: nothing is reported any more. What a server has finished is still sent;
     /// anything else that is open is reset.
     pub(crate) fn release(&mut self, key: StreamKey) {

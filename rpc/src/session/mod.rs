@@ -197,6 +197,12 @@ impl<R: SessionRole> Shared<R> {
         }
     }
 
+    /// Gives memory back that is kept for traffic to come.
+    pub(crate) fn release_idle(&self) {
+        self.lock().conn.release_idle();
+        self.pool().clear();
+    }
+
     /// The driver is gone: every call fails, and everybody who waits is woken.
     pub(crate) fn disconnect(&self) {
         self.awake_at.store(0, Ordering::Relaxed);

@@ -67,6 +67,16 @@ quickcheck! {
     }
 }
 
+#[test]
+fn an_idle_arena_holds_no_memory_but_keeps_what_waits() {
+    let mut arena = Arena::new(CHUNK, COPY_BELOW);
+    arena.put(b"waits");
+    arena.release_idle();
+    assert_eq!(drain(&mut arena).concat(), b"waits");
+    arena.release_idle();
+    assert_eq!(arena.run().capacity(), 0);
+}
+
 /// Headers and small payloads are one slice, a large payload is its own and is not copied (bg:V3).
 #[test]
 fn small_payloads_share_a_slice_and_large_ones_are_chained() {

@@ -8,6 +8,7 @@ use core::mem;
 use bytes::{Buf, Bytes};
 
 use super::{ClientCall, State};
+use crate::buf::{BufferPool, Landing};
 use crate::call::compress::{self, Announced};
 use crate::call::envelope::peer_fault;
 use crate::call::metadata::Metadata;
@@ -96,6 +97,11 @@ impl ClientCall {
 
     /// Octets of the response's body, in any split.
     pub fn handle_data(&mut self, data: Bytes) {
+        self.handle_data_in(data, &mut Landing::alone(&mut BufferPool::new(0)));
+    }
+
+    /// As [`handle_data`](Self::handle_data); `landing` has the memory for a large message.
+    pub(crate) fn handle_data_in(&mut self, data: Bytes, landing: &mut Landing<'_>) {
         match &mut self.state {
             State::Done(_) => {}
             State::NotRpc { text, .. } => {
@@ -106,7 +112,7 @@ impl ClientCall {
             }
             State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
             State::Body { .. } | State::Whole { .. } => {
-                let pushed = self.decoder.push(data);
+                let pushed = self.decoder.push(data, landing);
                 // The number comes first: how the octets are split must not decide what is wrong with them.
                 if self.plan.kind.is_single_response() && self.decoder.begun() > 1 {
                     self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
@@ -184,7 +190,11 @@ impl ClientCall {
         if http == 200 {
             return self.end(Status::from_peer(Code::Ok as u32, Cow::Borrowed(""), Bytes::new(), trailers));
         }
-        let body = self.decoder.pull().map(|mut body| body.copy_to_bytes(body.len())).unwrap_or_default();
+        let body = self
+            .decoder
+            .pull(&mut BufferPool::new(0))
+            .map(|mut body| body.copy_to_bytes(body.len()))
+            .unwrap_or_default();
         let metadata = self.error_metadata(trailers);
         self.end(error_json::decode(&body, http, self.plan.spec.http_codes, metadata));
     }
