@@ -135,12 +135,13 @@ fn play(bench: &mut Bench, octets: &[u8], cuts: &[usize]) -> Vec<Incoming> {
                     if id % 3 == 0 && (*end || id == 9) {
                         engine.reset(*stream, ErrorCode::CANCEL);
                     }
-                    if id == 9 && !*end {
+                    if *end || id == 9 {
+                        engine.release(*stream);
+                    }
+                    if id == 9 {
                         // How much of the frame was there at that moment is a matter of the split.
                         data.truncate(1);
-                    }
-                    if *end {
-                        engine.release(*stream);
+                        *end = false;
                     }
                 }
                 Incoming::Reset { stream, .. } | Incoming::Trailers { stream, .. } => engine.release(*stream),
