@@ -1,9 +1,10 @@
 //! Listening sockets.
 
+use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 #[cfg(unix)]
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 
@@ -92,36 +93,48 @@ impl Listener {
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         Ok(match &self.kind {
             Kind::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
+                let (stream, peer) = next(listener, TcpListener::accept).await?;
                 Accepted::Tcp(stream, peer)
             }
             #[cfg(unix)]
-            Kind::Unix(listener) => Accepted::Unix(listener.accept().await?.0),
+            Kind::Unix(listener) => Accepted::Unix(next(listener, UnixListener::accept).await?.0),
         })
+    }
+}
+
+/// The next connection of the queue. Unlike `Async::accept`, it asks the system no more often than it is told to: the
+/// accept loop is polled for many other reasons.
+async fn next<L, C>(listener: &Async<L>, accept: impl Fn(&L) -> io::Result<C>) -> io::Result<C> {
+    loop {
+        match accept(listener.get_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
+        poll_fn(|cx| listener.poll_readable(cx)).await?;
     }
 }
 
 /// A connection that was taken from the queue. What goes wrong with it from here on is not the listener's fault.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    Tcp(Async<std::net::TcpStream>, SocketAddr),
+    Tcp(TcpStream, SocketAddr),
     #[cfg(unix)]
-    Unix(Async<std::os::unix::net::UnixStream>),
+    Unix(UnixStream),
 }
 
 impl Accepted {
     pub(crate) fn into_socket(self) -> io::Result<Socket> {
         match self {
-            Self::Tcp(stream, peer) => Socket::tcp(stream, peer),
+            Self::Tcp(stream, peer) => Socket::tcp(Async::new(stream)?, peer),
             #[cfg(unix)]
-            Self::Unix(stream) => Ok(Socket::Unix(stream)),
+            Self::Unix(stream) => Ok(Socket::Unix(Async::new(stream)?)),
         }
     }
 }
 
 #[cfg(unix)]
 fn is_stale(path: &Path) -> bool {
-    let refused = std::os::unix::net::UnixStream::connect(path).err();
+    let refused = UnixStream::connect(path).err();
     refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 

@@ -67,6 +67,17 @@ pub(crate) fn with_context(error: &io::Error, attempt: &str) -> io::Error {
 }
 
 impl Transport for Socket {
+    /// The reactor looks at the socket anew each time it is asked to wait, so nothing is missed that came before.
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let readable = match self {
+            Self::Tcp { stream, .. } => stream.poll_readable(cx),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.poll_readable(cx),
+        };
+        // A reactor that fails is no reason not to try.
+        readable.map(drop)
+    }
+
     fn peer(&self) -> Option<String> {
         match self {
             Self::Tcp { peer, .. } => Some(peer.to_string()),

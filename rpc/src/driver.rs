@@ -32,10 +32,11 @@ const DISCARD: Duration = Duration::from_secs(1);
 
 /// Runs one connection: a future to be spawned or awaited. Its output says why the connection ended.
 ///
-/// A round is: under the lock, hand over what was read, fire timers, take output and hints; then, with
-/// the lock released, wake whom the hints concern, write, and read. When a round finds nothing to do, it
-/// stores its waker in the same critical section in which it found out, so no caller's wake-up is lost;
-/// while it runs no caller wakes it. A poll is bounded by 32 rounds.
+/// A round is: read; under the lock, hand over what was read, fire timers, take output and hints; then, with
+/// the lock released, wake whom the hints concern, and write. So what the frames of one read bring about
+/// leaves in one write. When a round finds nothing to do, it stores its waker in the same critical section in
+/// which it found out, so no caller's wake-up is lost; while it runs no caller wakes it. A poll is bounded by
+/// 32 rounds.
 ///
 /// Dropped early, it fails every call of the session, and the transport is dropped with it.
 #[must_use = "a connection does nothing unless its driver is polled"]
@@ -53,6 +54,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     scratch: Vec<u8>,
     wakes: Vec<Waker>,
     read: ReadSide,
+    /// Whether the connection takes more input, as it said in the last turn.
+    wants_read: bool,
     window: Window,
     /// Why the transport takes no more bytes. What it still has to give is read first.
     write_error: Option<TransportError>,
@@ -67,6 +70,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
 enum ReadSide {
     /// The transport may have something.
     Ready,
+    /// The last read took all there was: ask before the next one.
+    Drained,
     /// It has nothing now, and will wake us.
     Pending,
     /// It ended or failed, and the connection is yet to be told.
@@ -96,9 +101,9 @@ struct Ending {
 /// What happened to a round's critical section.
 enum Turn {
     /// There is something to write, to wake or to read.
-    Work { wants_read: bool },
-    /// The waker is stored: nothing to do until somebody fires it, or until `armed`.
-    Parked { armed: Option<Instant>, now: Instant },
+    Work,
+    /// The waker is stored: nothing to do until somebody fires it, or until this instant.
+    Parked(Option<Instant>),
     /// The connection is over and its output written.
     Over(ConnectionError),
 }
@@ -118,6 +123,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             scratch: Vec::new(),
             wakes: Vec::new(),
             read: ReadSide::Ready,
+            wants_read: true,
             window: Window::InUse,
             write_error: None,
             cause: None,
@@ -127,10 +133,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     }
 
     /// One critical section: everything that concerns the connection.
-    fn turn(&mut self, write_blocked: bool, waker: &Waker) -> Turn {
-        let now = self.time.now();
-        let Self { shared, rx, tx, read, write_error, cause, flush_by, wakes, work, .. } = self;
-        let waker = waker.clone();
+    fn turn(&mut self, write_blocked: bool, now: Instant, waker: &Waker) -> Turn {
+        let Self { shared, rx, tx, read, wants_read, write_error, cause, flush_by, wakes, work, .. } = self;
         let mut stale = None;
         let turn = shared.turn(now, |state| {
             stale = state.parking.withdraw();
@@ -170,13 +174,14 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 }
             }
             let can_write = !tx.is_empty() && !write_blocked;
-            let can_read = *read == ReadSide::Ready && state.conn.wants_read();
+            *wants_read = state.conn.wants_read();
+            let can_read = *wants_read && matches!(read, ReadSide::Ready | ReadSide::Drained);
             if can_write || can_read || (more && !write_blocked) || has_starts || !wakes.is_empty() {
-                return Turn::Work { wants_read: state.conn.wants_read() };
+                return Turn::Work;
             }
             let armed = state.conn.poll_timeout();
-            state.parking.park(waker, armed, write_blocked);
-            Turn::Parked { armed: armed.into_iter().chain(*flush_by).min(), now }
+            state.parking.park(waker.clone(), armed, write_blocked);
+            Turn::Parked(armed.into_iter().chain(*flush_by).min())
         });
         drop(stale);
         turn
@@ -203,7 +208,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 Poll::Ready(Err(error)) => self.write_error = Some(self.failed(&error)),
             }
         }
-        if self.write_error.is_some() && self.read == ReadSide::Pending {
+        if self.write_error.is_some() && matches!(self.read, ReadSide::Drained | ReadSide::Pending) {
             // What arrived before the failure is still there to read.
             self.read = ReadSide::Ready;
         }
@@ -232,16 +237,24 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         }
     }
 
-    /// One read into the receive window.
+    /// One read into the receive window, unless there is nothing to read.
     fn read(&mut self, cx: &mut Context<'_>) {
-        let poll = Pin::new(&mut self.io).poll_read(cx, self.rx.space());
+        if self.read == ReadSide::Drained && self.io.poll_read_ready(cx).is_pending() {
+            self.read = ReadSide::Pending;
+        }
+        if !matches!(self.read, ReadSide::Ready | ReadSide::Drained) {
+            return;
+        }
+        let space = self.rx.space();
+        let room = space.len();
+        let poll = Pin::new(&mut self.io).poll_read(cx, space);
         self.read = match poll {
             Poll::Pending => ReadSide::Pending,
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),
             Poll::Ready(Ok(n)) => {
                 self.rx.commit(n);
                 self.window = Window::InUse;
-                ReadSide::Ready
+                if n < room { ReadSide::Drained } else { ReadSide::Ready }
             }
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
             Poll::Ready(Err(error)) => ReadSide::Ended(Some(self.failed(&error))),
@@ -273,7 +286,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         }
     }
 
-    /// Sets the timer, and says whether it has fired already.
+    /// Sets the timer, and says whether it has fired already. One that fires for an instant that was seen to have
+    /// passed costs a round.
     fn poll_timer(&mut self, armed: Option<Instant>, cx: &mut Context<'_>) -> bool {
         let Some(armed) = armed else { return false };
         // A timer that is set for an earlier instant fires early, which costs one round and no system call.
@@ -331,15 +345,22 @@ impl<T: Transport, R: SessionRole, Z: Time> Future for Driver<T, R, Z> {
         }
         // Whatever woke us, the transport may be ready again.
         if this.read == ReadSide::Pending {
-            this.read = ReadSide::Ready;
+            this.read = ReadSide::Drained;
         }
         let mut write_blocked = false;
         for _ in 0..ROUNDS {
-            let turn = this.turn(write_blocked, cx.waker());
+            let now = this.time.now();
+            if this.timer_at.is_some_and(|at| at <= now) {
+                // Deadlines go before what came meanwhile: they make room that it may need.
+                this.timer_at = None;
+            } else if this.wants_read {
+                this.read(cx);
+            }
+            let turn = this.turn(write_blocked, now, cx.waker());
             this.deliver();
-            let wants_read = match turn {
-                Turn::Work { wants_read } => wants_read,
-                Turn::Parked { armed, now } => {
+            match turn {
+                Turn::Work => {}
+                Turn::Parked(armed) => {
                     let idle = this.release_idle(now);
                     let armed = armed.into_iter().chain(idle).min();
                     if !this.poll_timer(armed, cx) {
@@ -352,12 +373,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Future for Driver<T, R, Z> {
                     this.ending = Some(Ending { reason, is_closed: false });
                     return this.poll_ending(cx);
                 }
-            };
+            }
             if !write_blocked {
                 write_blocked = this.write(cx);
-            }
-            if this.read == ReadSide::Ready && wants_read {
-                this.read(cx);
             }
         }
         cx.waker().wake_by_ref();

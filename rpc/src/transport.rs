@@ -18,6 +18,16 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
         true
     }
 
+    /// Whether a read is worth trying: `Pending` until then, without reading.
+    ///
+    /// The driver asks after a read that left room in its buffer, because the next one would most likely be in
+    /// vain. `Pending` is a promise: the task of `cx` is woken for bytes, an end or an error, also for those that
+    /// came since the last read. `Ready` promises nothing, so that a transport that cannot tell says it always.
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
+
     /// Text form of the peer's address, for logs and [`Context::peer`](crate::Context::peer).
     fn peer(&self) -> Option<String> {
         None
@@ -27,6 +37,10 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn is_vectored(&self) -> bool {
         (**self).is_vectored()
+    }
+
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        (**self).poll_read_ready(cx)
     }
 
     fn peer(&self) -> Option<String> {

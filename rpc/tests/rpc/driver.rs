@@ -312,6 +312,48 @@ fn the_end_closes_our_side_and_reads_the_peer_to_its_end() {
     }
 }
 
+/// arch:11. A transport that knows is not read in vain, and a reader that waits for its word misses nothing: neither
+/// bytes nor the end.
+#[test]
+fn after_a_short_read_the_transport_says_when_to_read_again() {
+    let rig = served(true);
+    rig.executor.run();
+    rig.script.tell_readiness(0);
+    rig.executor.run();
+    let reads = rig.script.read_calls();
+    let call = rig.say("x");
+    rig.executor.run();
+    assert!(call.take().is_none(), "the answer is in the pipe");
+    assert_eq!(rig.script.read_calls(), reads, "nobody reads without need");
+    rig.script.tell_readiness(1);
+    rig.executor.run();
+    assert_eq!(call.take().expect("done").expect("answered"), "x");
+
+    rig.script.reads([Step::Fail(io::ErrorKind::ConnectionReset)]);
+    let lost = rig.say("y");
+    rig.executor.run();
+    assert_eq!(rig.ended(), None);
+    rig.script.tell_readiness(1);
+    rig.executor.run();
+    assert_eq!(lost.take().expect("woken").expect_err("gone").code(), Code::Unavailable);
+}
+
+/// A read that filled its buffer is followed by another at once, whatever the transport would say.
+#[test]
+fn after_a_full_read_the_driver_reads_on_without_asking() {
+    let rig = served(true);
+    rig.executor.run();
+    rig.script.tell_readiness(0);
+    let text = "x".repeat(40_000);
+    let call = rig.say(&text);
+    rig.executor.run();
+    let reads = rig.script.read_calls();
+    rig.script.tell_readiness(1);
+    rig.executor.run();
+    assert!(rig.script.read_calls() > reads + 1, "the answer is longer than a window");
+    assert_eq!(call.take().expect("done").expect("answered"), text);
+}
+
 /// A flood of input does not keep other tasks from running.
 #[test]
 fn a_poll_is_bounded_and_yields() {

@@ -34,6 +34,8 @@ struct State {
     writes: VecDeque<Step>,
     reads: VecDeque<Step>,
     stuck: Vec<Waker>,
+    /// How often the transport will still say that a read is worth trying; `None` if it always does.
+    readiness: Option<usize>,
     write_calls: usize,
     read_calls: usize,
     read_spaces: Vec<usize>,
@@ -64,6 +66,15 @@ impl Script {
     pub fn unstick_reads(&self) {
         let mut state = self.0.lock().unwrap();
         state.reads.clear();
+        let stuck = std::mem::take(&mut state.stuck);
+        drop(state);
+        stuck.into_iter().for_each(Waker::wake);
+    }
+
+    /// From now on the transport says `times` that it is worth a read, and then waits to be told again.
+    pub fn tell_readiness(&self, times: usize) {
+        let mut state = self.0.lock().unwrap();
+        state.readiness = Some(times);
         let stuck = std::mem::take(&mut state.stuck);
         drop(state);
         stuck.into_iter().for_each(Waker::wake);
@@ -108,6 +119,21 @@ impl Scripted {
 impl Transport for Scripted {
     fn is_vectored(&self) -> bool {
         self.vectored
+    }
+
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.script.0.lock().unwrap();
+        match &mut state.readiness {
+            None => Poll::Ready(()),
+            Some(0) => {
+                state.stuck.push(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(times) => {
+                *times -= 1;
+                Poll::Ready(())
+            }
+        }
     }
 }
 
