@@ -22,8 +22,12 @@ use crate::time::Instant;
 
 mod plan;
 mod receive;
+mod reply;
 
 pub(crate) use plan::Plan;
+pub(crate) use reply::Reply;
+
+static NO_METADATA: Metadata = Metadata::new();
 
 /// The client's side of one call.
 ///
@@ -32,7 +36,7 @@ pub(crate) use plan::Plan;
 ///
 /// ```text
 ///              handle_head              handle_end
-/// AwaitHead ──────────────▶ Body, Whole, NotRpc ───────▶ Done
+/// AwaitHead ──────────────▶ Body, NotRpc ──────────────▶ Done
 ///     └─── handle_head(end), handle_reset, fail, fault ───▲
 /// ```
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub struct ClientCall {
     deadline: Option<Instant>,
     send: SendSide,
     state: State,
-    response: Option<Metadata>,
+    head: Head,
     decoder: Decoder,
     wants_reset: Option<ErrorCode>,
 }
@@ -49,22 +53,23 @@ pub struct ClientCall {
 #[derive(Debug)]
 enum State {
     AwaitHead,
-    /// The head came, with this HTTP status, and perhaps with an RPC status that counts only if nothing follows.
-    Body {
-        http: u16,
-        early: Option<Status>,
-    },
-    /// The head came and told the outcome, with the trailers; the body is the message, or explains the error.
-    Whole {
-        http: u16,
-        trailers: Metadata,
-    },
+    /// The head came, and says what the body is.
+    Body,
     /// An answer of plain HTTP, not RPC. The beginning of its body is kept, for people.
     NotRpc {
         status: Status,
         text: Vec<u8>,
     },
     Done(Status),
+}
+
+/// What came of the response's head.
+#[derive(Debug)]
+enum Head {
+    Awaited,
+    Reply(Arc<Reply>),
+    /// It was all of the response, and is in the outcome.
+    Outcome,
 }
 
 impl ClientCall {
@@ -91,9 +96,14 @@ impl ClientCall {
             plan,
             deadline,
             state: State::AwaitHead,
-            response: None,
+            head: Head::Awaited,
             wants_reset: None,
         }
+    }
+
+    /// What the call has in common with others.
+    pub(crate) fn plan(&self) -> &Arc<Plan> {
+        &self.plan
     }
 
     /// The request's head, with `options` as they were at the call's beginning. The deadline is a field of its own, so
@@ -193,14 +203,21 @@ impl ClientCall {
 
     /// Metadata of the response's head, once it came; for unary calls, once the outcome is known.
     pub fn metadata(&self) -> Option<&Metadata> {
-        self.response.as_ref().filter(|_| self.plan.kind != CallKind::Unary || self.status().is_some())
+        if self.plan.kind == CallKind::Unary && self.status().is_none() {
+            return None;
+        }
+        match &self.head {
+            Head::Awaited => None,
+            Head::Reply(reply) => Some(&reply.metadata),
+            Head::Outcome => Some(&NO_METADATA),
+        }
     }
 
     /// The outcome with the trailers, once it is known; messages may still wait to be pulled.
     pub fn status(&self) -> Option<&Status> {
         match &self.state {
             State::Done(status) => Some(status),
-            State::AwaitHead | State::Body { .. } | State::Whole { .. } | State::NotRpc { .. } => None,
+            State::AwaitHead | State::Body | State::NotRpc { .. } => None,
         }
     }
 

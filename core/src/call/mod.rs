@@ -34,7 +34,7 @@ use crate::buf::MessageBuf;
 pub use crate::encodings::Encodings;
 pub use base64::InvalidBase64;
 pub use client::ClientCall;
-pub(crate) use client::Plan;
+pub(crate) use client::{Plan, Reply};
 pub use codec::{Codec, EncodeBuf};
 pub use compress::{Compression, DecompressError};
 pub use metadata::{Metadata, MetadataError, Value};
@@ -46,6 +46,7 @@ pub use server::{Accept, Accepted, End, ServerCall};
 pub(crate) use server::{ResponseKind, success_trailers};
 pub use status::{Code, Origin, Status};
 pub use timeout::{InvalidTimeout, format_grpc_timeout, parse_grpc_timeout};
+pub(crate) use trailers::decode as status_of;
 pub use variant::ServiceVariant;
 
 /// Outcome of pulling a message out of a call.

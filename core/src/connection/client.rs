@@ -7,12 +7,14 @@ use bytes::Bytes;
 
 use super::calls::Call;
 use super::encode::encode;
-use super::recent::Recent;
+use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Client};
 use super::view::CallMut;
 use super::{Connection, Phase};
 use crate::buf::{Encoded, FlushPolicy};
-use crate::call::{CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Plan, Status};
+use crate::call::{
+    CallLimits, CallOptions, ClientCall, Code, Codec, MethodSpec, Origin, Plan, Reply, Status, status_of,
+};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, SendError, StreamError};
 use crate::event::{CallId, Event, HttpVersion};
@@ -50,6 +52,17 @@ pub(crate) struct ClientState {
     pub(super) plans: Recent<Planned>,
     /// Memory for the fields of one head, which are gone once it is written.
     pub(super) own_fields: Headers,
+    /// What heads of responses said, and trailers, that the engine recognises when they come again. Holding them keeps
+    /// their addresses their own.
+    replies: Recent<KnownReply>,
+    outcomes: Recent<(Arc<Headers>, Option<Status>)>,
+}
+
+/// What a head said to calls of a plan, and of those that read like it.
+struct KnownReply {
+    head: Arc<ResponseHead>,
+    plan: Arc<Plan>,
+    reply: Arc<Reply>,
 }
 
 /// A plan, and what the heads of its requests begin with.
@@ -61,7 +74,14 @@ pub(super) struct Planned {
 impl ClientState {
     fn new(endpoint: Endpoint, config: &Config) -> Self {
         let limits = CallLimits::from(config);
-        Self { endpoint, limits, plans: Recent::new(PLANS), own_fields: Headers::new() }
+        Self {
+            endpoint,
+            limits,
+            plans: Recent::new(PLANS),
+            own_fields: Headers::new(),
+            replies: Recent::new(config.max_known_heads),
+            outcomes: Recent::new(config.max_known_heads),
+        }
     }
 
     /// Place of the plan for a call.
@@ -76,6 +96,33 @@ impl ClientState {
         let Endpoint { scheme, authority } = self.endpoint.clone();
         let head = plan.plain_head(scheme, authority).into();
         Ok(self.plans.insert(Planned { plan, head }))
+    }
+
+    /// [`Plan::read`], or what it gave for the same head.
+    fn reply(&mut self, plan: &Arc<Plan>, head: Arc<ResponseHead>) -> Arc<Reply> {
+        if !may_recur(&head) {
+            return Arc::new(plan.read(Arc::unwrap_or_clone(head)));
+        }
+        let is_it = |known: &KnownReply| Arc::ptr_eq(&known.head, &head) && known.plan.reads_like(plan);
+        if let Some(known) = self.replies.position(is_it).and_then(|place| self.replies.get(place)) {
+            return Arc::clone(&known.reply);
+        }
+        let reply = Arc::new(plan.read(ResponseHead::clone(&head)));
+        self.replies.insert(KnownReply { head, plan: Arc::clone(plan), reply: Arc::clone(&reply) });
+        reply
+    }
+
+    /// Calls `f` with the status in trailers, if they have one.
+    fn outcome(&mut self, trailers: Arc<Headers>, f: impl FnOnce(Option<&Status>)) {
+        if !may_recur(&trailers) {
+            return f(status_of(Arc::unwrap_or_clone(trailers)).as_ref());
+        }
+        let place = self.outcomes.position(|(known, _)| Arc::ptr_eq(known, &trailers));
+        let place = place.unwrap_or_else(|| {
+            let status = status_of(Headers::clone(&trailers));
+            self.outcomes.insert((trailers, status))
+        });
+        f(self.outcomes.get(place).and_then(|(_, status)| status.as_ref()));
     }
 }
 
@@ -262,9 +309,18 @@ impl Behaviour for Client {
     fn request(_: &mut Connection<Self>, _: StreamKey, _: Arc<RequestHead>, _: bool, _: Instant) {}
 
     fn response(conn: &mut Connection<Self>, id: CallId, head: Arc<ResponseHead>, end: bool) {
-        if let Some(call) = conn.calls.get_mut(id) {
+        let Some(call) = conn.calls.get_mut(id) else { return };
+        if call.machine.awaits_reply(end) {
+            let reply = conn.state.reply(call.machine.plan(), head);
+            call.machine.handle_reply(reply, end);
+        } else {
             call.machine.handle_head(Arc::unwrap_or_clone(head), end);
         }
+    }
+
+    fn trailers(conn: &mut Connection<Self>, id: CallId, trailers: Arc<Headers>) {
+        let Some(call) = conn.calls.get_mut(id) else { return };
+        conn.state.outcome(trailers, |status| call.machine.handle_outcome(Some(status)));
     }
 
     fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, by_peer: bool) {

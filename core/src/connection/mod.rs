@@ -233,9 +233,7 @@ impl<R: Role> Connection<R> {
             Incoming::Data { stream, call, data, end } => self.deliver(stream, call, data, end),
             Incoming::Trailers { call, headers, .. } => {
                 if let Some(id) = self.calls.id_at(call) {
-                    if let Some(call) = self.calls.get_mut(id) {
-                        call.machine.handle_end(Some(Arc::unwrap_or_clone(headers)));
-                    }
+                    R::trailers(self, id, headers);
                     self.settle(id);
                 }
             }
@@ -265,7 +263,7 @@ impl<R: Role> Connection<R> {
         let may_come = if end { 0 } else { self.http.may_come(stream) };
         call.machine.handle_data(data, &mut Landing { pool: &mut self.landing_pool, may_come });
         if end {
-            call.machine.handle_end(None);
+            call.machine.handle_end();
         }
         // What a failed machine threw away was still paid for by the stream's window.
         let dropped = (held + len).saturating_sub(call.machine.buffered());

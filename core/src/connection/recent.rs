@@ -1,5 +1,6 @@
 //! What was worked out for the last few calls, for the next one that is like them.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A few values, to be found by what they were made of. A full list forgets the oldest.
@@ -46,6 +47,11 @@ impl<T> Recent<T> {
         }
         place
     }
+}
+
+/// Whether a shared value may come again: one that nobody else holds will not, and is not worth a place.
+pub(super) fn may_recur<T>(value: &Arc<T>) -> bool {
+    Arc::strong_count(value) > 1
 }
 
 #[cfg(test)]

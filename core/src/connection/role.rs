@@ -51,6 +51,11 @@ pub(crate) trait Behaviour: Sized {
     where
         Self: Role;
 
+    /// The trailers of a call came in, which end the peer's half.
+    fn trailers(conn: &mut Connection<Self>, id: CallId, trailers: Arc<Headers>)
+    where
+        Self: Role;
+
     /// The stream of a call ended by RST_STREAM: the peer's, or ours for a fault of the peer's.
     fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, by_peer: bool)
     where
@@ -90,7 +95,8 @@ pub(crate) trait Behaviour: Sized {
 /// What a connection needs of a call machine, whichever its role.
 pub(crate) trait Machine {
     fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>);
-    fn handle_end(&mut self, trailers: Option<Headers>);
+    /// The peer's half ended without trailers, or they mean nothing.
+    fn handle_end(&mut self);
     fn recv(&mut self, pool: &mut BufferPool) -> Recv;
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
     /// What may be sent.
@@ -115,8 +121,8 @@ impl Machine for ClientCall {
         self.handle_data_in(data, landing);
     }
 
-    fn handle_end(&mut self, trailers: Option<Headers>) {
-        self.handle_end(trailers);
+    fn handle_end(&mut self) {
+        self.handle_end(None);
     }
 
     fn recv(&mut self, pool: &mut BufferPool) -> Recv {
@@ -166,8 +172,8 @@ impl Machine for ServerCall {
         self.handle_data_in(data, landing);
     }
 
-    fn handle_end(&mut self, trailers: Option<Headers>) {
-        self.handle_end(trailers);
+    fn handle_end(&mut self) {
+        self.handle_end(None);
     }
 
     fn recv(&mut self, pool: &mut BufferPool) -> Recv {

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use super::Connection;
 use super::calls::Call;
 use super::encode::{EncodeError, Fill, encode};
-use super::recent::Recent;
+use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
 use crate::buf::{Encoded, FlushPolicy};
@@ -56,19 +56,15 @@ impl ServerState {
 
     /// [`Accepted::read`], or what it gave for the same head.
     fn accepted(&mut self, head: Arc<RequestHead>) -> Result<Arc<Accepted>, ResponseHead> {
-        // One that nobody else holds will not come again.
-        let may_recur = Arc::strong_count(&head) > 1;
-        if may_recur {
-            let place = self.known.position(|(known, _)| Arc::ptr_eq(known, &head));
-            if let Some((_, accepted)) = place.and_then(|place| self.known.get(place)) {
-                return Ok(Arc::clone(accepted));
-            }
+        if !may_recur(&head) {
+            return Accepted::read(Arc::unwrap_or_clone(head), &self.limits).map(Arc::new);
         }
-        let kept = may_recur.then(|| Arc::clone(&head));
-        let accepted = Arc::new(Accepted::read(Arc::unwrap_or_clone(head), &self.limits)?);
-        if let Some(head) = kept {
-            self.known.insert((head, Arc::clone(&accepted)));
+        let place = self.known.position(|(known, _)| Arc::ptr_eq(known, &head));
+        if let Some((_, accepted)) = place.and_then(|place| self.known.get(place)) {
+            return Ok(Arc::clone(accepted));
         }
+        let accepted = Arc::new(Accepted::read(RequestHead::clone(&head), &self.limits)?);
+        self.known.insert((head, Arc::clone(&accepted)));
         Ok(accepted)
     }
 }
@@ -323,6 +319,12 @@ impl Behaviour for Server {
     }
 
     fn response(_: &mut Connection<Self>, _: CallId, _: Arc<ResponseHead>, _: bool) {}
+
+    fn trailers(conn: &mut Connection<Self>, id: CallId, _: Arc<Headers>) {
+        if let Some(call) = conn.calls.get_mut(id) {
+            call.machine.handle_end(None);
+        }
+    }
 
     fn reset(conn: &mut Connection<Self>, id: CallId, code: ErrorCode, _by_peer: bool) {
         if let Some(call) = conn.calls.get_mut(id) {

@@ -2,96 +2,71 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
 use bytes::{Buf, Bytes};
 
-use super::{ClientCall, State};
+use super::reply::Reply;
+use super::{ClientCall, Head, State};
 use crate::buf::{BufferPool, Landing};
-use crate::call::compress::{self, Announced};
 use crate::call::envelope::peer_fault;
-use crate::call::metadata::Metadata;
 use crate::call::protocol::Trailers;
 use crate::call::status::{Code, Origin, Status};
-use crate::call::{decimal, error_json, percent, prefixed, trailers};
+use crate::call::{error_json, percent, trailers};
 use crate::error::{ErrorCode, SendError, StreamError};
-use crate::http::{HeaderName, Headers, ResponseHead};
+use crate::http::{Headers, ResponseHead};
 
 impl ClientCall {
     /// The final head of the response; `end` if the response ends with it.
     pub fn handle_head(&mut self, head: ResponseHead, end: bool) {
         match (&self.state, self.plan.spec.trailers, end) {
             (State::Done(_), ..) => {}
-            (State::AwaitHead, Trailers::HeaderPrefix(prefix), end) => {
-                self.begin_whole(head, prefix);
-                if end {
-                    self.handle_end(None);
-                }
+            (State::AwaitHead, Trailers::HeaderPrefix(_), _) | (State::AwaitHead, _, false) => {
+                let reply = Arc::new(self.plan.read(head));
+                self.handle_reply(reply, end);
             }
             (State::AwaitHead, _, true) => {
-                let fallback = self.check_content_type(&head).err();
-                self.response = Some(Metadata::new());
+                let fallback = self.plan.check_content_type(&head).err();
+                self.head = Head::Outcome;
                 let status =
                     trailers::decode(head.headers).or(fallback).unwrap_or_else(|| self.plain_http(head.status));
                 self.end(status);
             }
-            (State::AwaitHead, _, false) => self.begin(head),
             (_, _, true) => self.handle_end(Some(head.headers)),
             (_, _, false) => self.give_up(peer_fault("second response head"), ErrorCode::PROTOCOL_ERROR),
         }
     }
 
-    /// The head of a response whose status comes at its end.
-    fn begin(&mut self, head: ResponseHead) {
-        match self.check_content_type(&head) {
-            Ok(()) => {}
-            Err(status) if head.status == 200 => return self.give_up(status, ErrorCode::CANCEL),
-            Err(status) => {
-                self.state = State::NotRpc { status, text: Vec::new() };
-                return;
-            }
-        }
-        if let Err(status) = self.read_encoding(&head.headers) {
-            return self.give_up(status, ErrorCode::CANCEL);
-        }
-        let early =
-            head.headers.contains(&HeaderName::GRPC_STATUS).then(|| trailers::decode(head.headers.clone())).flatten();
-        self.response = Some(Metadata::from_headers(head.headers));
-        self.state = State::Body { http: head.status, early };
+    /// Whether [`handle_reply`](Self::handle_reply) does for a head: it is the first one, and more than the outcome.
+    pub(crate) fn awaits_reply(&self, end: bool) -> bool {
+        let is_whole = matches!(self.plan.spec.trailers, Trailers::HeaderPrefix(_));
+        matches!(self.state, State::AwaitHead) && (is_whole || !end)
     }
 
-    /// The head of a response that tells the outcome.
-    fn begin_whole(&mut self, head: ResponseHead, prefix: &str) {
-        let http = head.status;
-        let len = head.headers.get(&HeaderName::CONTENT_LENGTH).and_then(|value| decimal::parse(value));
-        let usable = if http == 200 {
-            self.check_content_type(&head).and_then(|()| self.read_encoding(&head.headers))
-        } else {
-            Ok(())
-        };
-        let (metadata, trailers) = prefixed::decode(head.headers, prefix);
-        self.response = Some(metadata);
-        self.state = State::Whole { http, trailers };
-        if let Err(status) = usable.and_then(|()| len.map_or(Ok(()), |len| self.decoder.expect_len(len))) {
+    /// [`handle_head`](Self::handle_head) with what the [plan](Self::plan) reads out of the head.
+    pub(crate) fn handle_reply(&mut self, reply: Arc<Reply>, end: bool) {
+        debug_assert!(self.awaits_reply(end));
+        if let Some(status) = &reply.not_rpc {
+            self.state = State::NotRpc { status: status.clone(), text: Vec::new() };
+            return;
+        }
+        if let Some(status) = reply.unusable.as_ref().filter(|_| !reply.is_whole) {
+            return self.give_up(status.clone(), ErrorCode::CANCEL);
+        }
+        if let Some(encoding) = reply.encoding {
+            self.decoder.allow_compressed(encoding);
+        }
+        let len = reply.content_length.map_or(Ok(()), |len| self.decoder.expect_len(len));
+        let unusable = reply.unusable.clone().or_else(|| len.err());
+        self.state = State::Body;
+        self.head = Head::Reply(reply);
+        if let Some(status) = unusable {
             self.refuse_body(status);
         }
-    }
-
-    /// # Errors
-    /// The messages are in an encoding that was not offered.
-    fn read_encoding(&mut self, headers: &Headers) -> Result<(), Status> {
-        let encoding = headers.get(self.plan.spec.encoding).map(|value| &**value);
-        match compress::announced(encoding, self.plan.accept_compressions.names()) {
-            Announced::Identity => Ok(()),
-            Announced::Known(name) => {
-                self.decoder.allow_compressed(name);
-                Ok(())
-            }
-            Announced::Unknown => {
-                let name = encoding.unwrap_or_default().escape_ascii();
-                Err(peer_fault(format!("response in the encoding `{name}`, which was not offered")))
-            }
+        if end {
+            self.handle_end(None);
         }
     }
 
@@ -111,7 +86,7 @@ impl ClientCall {
                 }
             }
             State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
-            State::Body { .. } | State::Whole { .. } => {
+            State::Body => {
                 let pushed = self.decoder.push(data, landing);
                 // The number comes first: how the octets are split must not decide what is wrong with them.
                 if self.plan.kind.is_single_response() && self.decoder.begun() > 1 {
@@ -125,19 +100,28 @@ impl ClientCall {
 
     /// The end of the response: its trailers, or `None` if it ended without.
     pub fn handle_end(&mut self, trailers: Option<Headers>) {
-        let (http, early) = match &mut self.state {
-            State::Body { http, early } => (*http, early.take()),
-            State::Whole { .. } => return self.end_whole(),
+        let status = trailers.map(trailers::decode);
+        self.handle_outcome(status.as_ref().map(Option::as_ref));
+    }
+
+    /// [`handle_end`](Self::handle_end) with the status in the trailers, if they have one.
+    pub(crate) fn handle_outcome(&mut self, trailers: Option<Option<&Status>>) {
+        match &self.state {
+            State::Body => {}
             State::NotRpc { .. } => return self.end_plain(None),
             State::AwaitHead => return self.end(peer_fault("the response ended before its head")),
             State::Done(_) => return,
-        };
+        }
+        let Head::Reply(reply) = &self.head else { return };
+        if reply.is_whole {
+            return self.end_whole(&Arc::clone(reply));
+        }
         let status = match trailers {
-            Some(trailers) => trailers::decode(trailers).unwrap_or_else(|| self.plain_http(http)),
-            None => match early.filter(|_| self.decoder.begun() == 0) {
-                Some(status) => status,
-                None if http == 200 => peer_fault("the response ended without a status"),
-                None => self.plain_http(http),
+            Some(status) => status.cloned().unwrap_or_else(|| self.plain_http(reply.http)),
+            None => match reply.early.as_ref().filter(|_| self.decoder.begun() == 0) {
+                Some(status) => status.clone(),
+                None if reply.http == 200 => peer_fault("the response ended without a status"),
+                None => self.plain_http(reply.http),
             },
         };
         self.end(status);
@@ -145,10 +129,12 @@ impl ClientCall {
 
     /// The peer reset the stream. Complete messages of a stream can still be pulled.
     pub fn handle_reset(&mut self, code: ErrorCode) {
-        match &self.state {
-            State::NotRpc { .. } => self.end_plain(None),
+        match (&self.state, &self.head) {
+            (State::NotRpc { .. }, _) => self.end_plain(None),
             // The head has told the outcome, and what came of the body may still explain it.
-            State::Whole { http, .. } if *http != 200 => self.end_whole(),
+            (State::Body, Head::Reply(reply)) if reply.is_whole && reply.http != 200 => {
+                self.end_whole(&Arc::clone(reply));
+            }
             _ => self.close(Status::from_reset(code), SendError::Failed(StreamError::Reset(code))),
         }
     }
@@ -183,40 +169,26 @@ impl ClientCall {
     }
 
     /// Ends a response whose head told the outcome: with its message, or with the error that its body explains.
-    fn end_whole(&mut self) {
-        let State::Whole { http, trailers } = &mut self.state else { return };
-        let (http, trailers) = (*http, mem::take(trailers));
+    fn end_whole(&mut self, reply: &Reply) {
         self.decoder.end();
-        if http == 200 {
+        if reply.http == 200 {
+            let trailers = reply.trailers.clone();
             return self.end(Status::from_peer(Code::Ok as u32, Cow::Borrowed(""), Bytes::new(), trailers));
         }
-        let body = self
-            .decoder
-            .pull(&mut BufferPool::new(0))
-            .map(|mut body| body.copy_to_bytes(body.len()))
-            .unwrap_or_default();
-        let metadata = self.error_metadata(trailers);
-        self.end(error_json::decode(&body, http, self.plan.spec.http_codes, metadata));
+        let body = self.decoder.pull(&mut BufferPool::new(0));
+        let body = body.map(|mut body| body.copy_to_bytes(body.len())).unwrap_or_default();
+        self.end(error_json::decode(&body, reply.http, self.plan.spec.http_codes, reply.error_metadata()));
     }
 
     /// The body cannot be taken. That matters for a message; an error is known without the text that explains it.
     fn refuse_body(&mut self, status: Status) {
-        let status = match &mut self.state {
-            State::Whole { http, trailers } if *http != 200 => {
-                let (http, trailers) = (*http, mem::take(trailers));
-                let metadata = self.error_metadata(trailers);
-                error_json::plain(&[], http, self.plan.spec.http_codes, metadata)
+        let status = match &self.head {
+            Head::Reply(reply) if reply.is_whole && reply.http != 200 => {
+                error_json::plain(&[], reply.http, self.plan.spec.http_codes, reply.error_metadata())
             }
             _ => status,
         };
         self.give_up(status, ErrorCode::CANCEL);
-    }
-
-    /// The metadata of an error are fields of the head, as those before a response are.
-    fn error_metadata(&self, trailers: Metadata) -> Metadata {
-        let mut metadata = self.response.clone().unwrap_or_default();
-        metadata.merge(trailers);
-        metadata
     }
 
     /// Ends an answer of plain HTTP, as far as it came.
@@ -246,28 +218,6 @@ impl ClientCall {
         }
         self.send.end(send);
         self.state = State::Done(status);
-    }
-
-    /// # Errors
-    /// The status that stands for a response whose content type is not what was asked for.
-    fn check_content_type(&self, head: &ResponseHead) -> Result<(), Status> {
-        // Some servers leave it out of otherwise good responses.
-        let Some(content_type) = head.headers.get(&HeaderName::CONTENT_TYPE) else { return Ok(()) };
-        match self.plan.spec.codec(content_type) {
-            Some(codec) if codec == self.plan.codec || head.status != 200 => Ok(()),
-            // A bare type names no codec: some servers answer with it whatever the request's was.
-            Some(_) if self.plan.spec.is_bare(content_type) => Ok(()),
-            Some(codec) => Err(peer_fault(format!(
-                "response in codec `{}` to a request in `{}`",
-                codec.escape_ascii(),
-                self.plan.codec
-            ))),
-            None => Err(Status::new(
-                self.plan.spec.http_codes.code(head.status),
-                format!("HTTP status {} with content-type `{}`", head.status, content_type.escape_ascii()),
-            )
-            .with_origin(Origin::Peer)),
-        }
     }
 
     /// The status that stands for a response without one.
