@@ -1,5 +1,7 @@
 //! What quickcheck makes up: scripts of operations on both sides, and byte streams of bad peers.
 
+use std::time::Duration;
+
 use quickcheck::{Arbitrary, Gen};
 use trirpc_core::Config;
 use trirpc_core::call::CallKind;
@@ -160,6 +162,8 @@ pub fn config(random: &mut Random) -> Config {
     config.transmit_target = *random.pick(&[1, 100, 1000, 65_536]);
     config.send_buffer = *random.pick(&[1, 1000, 65_536]);
     config.copy_below = *random.pick(&[0, 64, 1024]);
+    config.flush_watermark = *random.pick(&[0, 0, 100, 5000, 32_768, usize::MAX]);
+    config.flush_linger = *random.pick(&[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]);
     config
 }
 

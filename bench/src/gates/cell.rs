@@ -17,7 +17,7 @@ use trirpc::rpc::{
     BoxFuture, ClientSession, Connector, Duplex, HttpVersion, Instant, Target, Time, Timer, duplex, handshake,
     serve_connection,
 };
-use trirpc::{Channel, Config, Protocol, Router, Status};
+use trirpc::{Channel, Config, FlushPolicy, Protocol, Router, Status};
 use trirpc_meter::allocations::Allocations;
 
 use super::counted::{Counted, Writes};
@@ -38,6 +38,8 @@ pub struct Cell {
     feed: Feed,
     /// [`Config::unary_fast_path`] of both sides.
     fast: bool,
+    /// [`Config::flush_watermark`] of both sides.
+    watermark: usize,
     /// Bytes of each payload.
     payload: usize,
     /// Messages a stream and direction.
@@ -56,6 +58,7 @@ const UNARY: Cell = Cell {
     mode: Mode::Unary,
     feed: Feed::Ready,
     fast: true,
+    watermark: 0,
     payload: 128,
     messages: 1,
     callers: 1,
@@ -78,6 +81,9 @@ pub const CELLS: &[Cell] = &[
     Cell { name: "unary triple 100, general", protocol: Protocol::Triple, fast: false, ..UNARY_100 },
     Cell { name: "bidi grpc 32", ..STREAM },
     Cell { name: "bidi grpc 32, channel", feed: Feed::Channel, ..STREAM },
+    Cell { name: "bidi grpc 32, coalesced", watermark: FlushPolicy::WATERMARK, ..STREAM },
+    Cell { name: "bidi grpc 32, channel, coalesced", feed: Feed::Channel, watermark: FlushPolicy::WATERMARK, ..STREAM },
+    Cell { name: "bidi grpc 32, 4 KiB", payload: 4096, ..STREAM },
     Cell { name: "client stream grpc 32", mode: Mode::ClientStream, ..STREAM },
     Cell { name: "server stream grpc 32", mode: Mode::ServerStream, ..STREAM },
 ];
@@ -148,7 +154,7 @@ impl Cell {
         let payload = Operation::message(self.payload, self.messages);
         let Self { mode, protocol, feed, messages, .. } = *self;
         let operation = Arc::new(Operation { mode, protocol, feed, messages, message: payload });
-        let mut world = World::new(self.fast)?;
+        let mut world = World::new(self)?;
         let before = world.repeat(self.callers, self.warm, &operation, Turn::Free)?;
         let after = world.repeat(self.callers, self.counted, &operation, Turn::Counted)?;
         Ok([0, 1].map(|side| Work {
@@ -230,11 +236,13 @@ fn counted_server_turn(executor: &Executor<'static>) -> bool {
 }
 
 impl World {
-    fn new(unary_fast_path: bool) -> Result<Self, Status> {
+    fn new(cell: &Cell) -> Result<Self, Status> {
         let ((client, caller), (server, handlers)) = (Party::new(), Party::new());
         let (near, far) = duplex(PIPE);
         let mut config = Config::default();
-        config.unary_fast_path = unary_fast_path;
+        config.unary_fast_path = cell.fast;
+        config.flush_watermark = cell.watermark;
+        config.flush_linger = None;
         let config = Arc::new(config);
         let target = Target::parse("http://127.0.0.1:50051").map_err(|error| Status::internal(error.to_string()))?;
 

@@ -11,6 +11,8 @@ mod client;
 mod client_handle;
 mod dispatch;
 pub(crate) mod parking;
+#[cfg(all(test, not(target_family = "wasm")))]
+mod race;
 mod seat;
 mod send;
 mod server;

@@ -78,6 +78,7 @@ fn one_byte_at_a_time_is_enough_in_both_directions() {
     }
 }
 
+/// arch:C9, bg:W19: a transport that takes a part, or nothing for now, gets the rest later.
 #[test]
 fn short_writes_pending_and_interrupted_ones_lose_and_repeat_nothing() {
     for vectored in [true, false] {
@@ -119,6 +120,7 @@ fn a_one_slice_transport_gets_large_pieces() {
     assert!(rig.script.write_calls() < 30, "{} writes for 50 requests of 2 kB", rig.script.write_calls());
 }
 
+/// arch:C9, bg:W19: a transport that takes nothing and says so has failed; nothing is lost without a word.
 #[test]
 fn a_write_that_takes_nothing_is_a_failure_and_no_loop() {
     let (rig, _far) = client(true, Config::default());

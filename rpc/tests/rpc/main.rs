@@ -3,6 +3,7 @@
 
 mod calls;
 mod channel;
+mod coalesce;
 mod compress;
 mod dispatch;
 mod driver;
