@@ -74,6 +74,14 @@ impl Channel {
         self
     }
 
+    /// A handle whose unary requests are encoded straight into the output, or not, unless a call chooses itself. The
+    /// default is the connection's [`unary_fast_path`](trirpc_core::Config::unary_fast_path). No peer sees a difference.
+    #[must_use]
+    pub const fn unary_fast_path(mut self, enabled: bool) -> Self {
+        self.stack.unary_fast_path = Some(enabled);
+        self
+    }
+
     /// A handle whose typed calls go through this layer, inside those that were added before. Interceptors see the
     /// calls that the layer makes.
     #[must_use]

@@ -99,6 +99,13 @@ macro_rules! setters {
             self
         }
 
+        /// Whether a unary request may be encoded straight into the output, instead of what the channel says. No peer sees
+        /// a difference; this is for comparing.
+        pub fn unary_fast_path(mut self, enabled: bool) -> Self {
+            self.setup.options.unary_fast_path = Some(enabled);
+            self
+        }
+
         /// Which implementation of the service the call is for, where the server has several: Dubbo's group and
         /// version.
         pub fn variant(mut self, variant: trirpc_core::call::ServiceVariant) -> Self {

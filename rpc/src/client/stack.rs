@@ -18,6 +18,8 @@ pub(crate) struct Stack {
     pub(crate) compressions: Compressions,
     /// How calls are written that do not say it.
     pub(crate) protocol: Option<Protocol>,
+    /// How unary requests are encoded by calls that do not say it; `None` is the connection's switch.
+    pub(crate) unary_fast_path: Option<bool>,
     pub(crate) interceptors: Chain,
     pub(crate) layers: Option<CallLayers>,
     /// Where the calls go, for interceptors.
@@ -39,6 +41,9 @@ impl Stack {
         let mut options = Cow::Borrowed(options);
         if let (None, Some(protocol)) = (options.protocol, self.protocol) {
             options.to_mut().protocol = Some(protocol);
+        }
+        if let (None, Some(fast)) = (options.unary_fast_path, self.unary_fast_path) {
+            options.to_mut().unary_fast_path = Some(fast);
         }
         let codings = self.compress(&mut options)?;
         let observed =
@@ -88,4 +93,27 @@ impl Stack {
 
 fn unknown(name: &str) -> Status {
     Status::invalid_argument(format!("there is no compression `{name}` here: add it to the channel first"))
+}
+
+#[cfg(test)]
+mod tests {
+    use trirpc_core::call::CallKind;
+
+    use super::*;
+
+    /// bg:R1: the switch of a call comes before its channel's, and that before the connection's, which is `None` here.
+    #[test]
+    fn a_call_chooses_the_fast_path_before_its_channel_does() {
+        static METHOD: MethodSpec = MethodSpec::new("/t.Echo/Say", CallKind::Unary, false);
+        for channel in [None, Some(false), Some(true)] {
+            for call in [None, Some(false), Some(true)] {
+                let stack = Stack { unary_fast_path: channel, ..Stack::default() };
+                let mut options = CallOptions::default();
+                options.unary_fast_path = call;
+                let prepared = stack.prepare(&METHOD, &options, || Instant::ZERO);
+                let Ok((options, _)) = prepared else { panic!("nothing refuses the call") };
+                assert_eq!(options.unary_fast_path, call.or(channel), "channel {channel:?}, call {call:?}");
+            }
+        }
+    }
 }
