@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use trirpc::Protocol;
 use trirpc_bench::echo::{Feed, Mode, Operation};
-use trirpc_bench::gates::{CELLS, Cell, Gates};
+use trirpc_bench::gates::{Cell, Gates};
 use trirpc_bench::load::{Length, Load};
 
 /// What the user asked for.
@@ -17,6 +17,7 @@ pub(crate) enum Command {
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
+    Growth,
 }
 
 /// Reads the command line; ends the process with a text for the user where it is wrong.
@@ -26,6 +27,7 @@ pub(crate) fn parse() -> Command {
         Some(("serve", given)) => Command::Serve { addr: one(given, "addr") },
         Some(("load", given)) => Command::Load(Box::new(load(given))),
         Some(("gates", given)) => Command::Gates(gates(given)),
+        Some(("growth", _)) => Command::Growth,
         Some(("cell", given)) => Command::Cell(one(given, "name")),
         _ => unreachable!("clap demands one of its subcommands"),
     }
@@ -41,6 +43,7 @@ fn clap() -> Clap {
         .subcommand(Clap::new("serve").about("Serve bench.Echo by one thread").arg(addr().help("Where to listen")))
         .subcommand(load_command(addr().help("The server")))
         .subcommand(gates_command())
+        .subcommand(Clap::new("growth").about("Count instructions of a call with up to 10,000 streams open beside it"))
         .subcommand(
             Clap::new("cell")
                 .about("Run one cell of the gates, as they do under callgrind")
@@ -105,7 +108,7 @@ fn gates_command() -> Clap {
 }
 
 fn cell_parser() -> impl TypedValueParser<Value = Cell> {
-    PossibleValuesParser::new(CELLS.iter().map(|cell| cell.name))
+    PossibleValuesParser::new(Cell::all().map(|cell| cell.name))
         .try_map(|name| Cell::named(&name).ok_or("there is no such cell"))
 }
 

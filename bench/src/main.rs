@@ -4,7 +4,7 @@ mod args;
 
 use std::process::ExitCode;
 
-use trirpc_bench::gates::{Cell, Work};
+use trirpc_bench::gates::{self, Cell, Work};
 use trirpc_bench::{load, serve};
 use trirpc_meter::allocations::Counting;
 
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
             Err(status) => Err(status.to_string()),
         },
         Command::Gates(gates) => gates.run().map_err(|error| error.to_string()),
+        Command::Growth => gates::growth().map(|()| true).map_err(|error| error.to_string()),
         Command::Cell(cell) => run(&cell),
     };
     match outcome {

@@ -11,6 +11,10 @@ use super::cell::Work;
 /// How much more instructions may be than what was recorded.
 const LIMIT: f64 = 0.03;
 
+/// How much more instructions of the fast path may be than those of the general one: what another link of the same
+/// program can make of them.
+const RESOLUTION: f64 = 0.005;
+
 /// Functions that are recorded, by what they cost.
 const RECORDED: usize = 60;
 
@@ -64,6 +68,15 @@ impl Cost {
 
     /// What is more than what was `recorded`. Writes and allocations are exact, and may not grow at all.
     pub(super) fn excess(&self, recorded: &Self) -> Vec<Excess> {
+        self.excess_within(recorded, LIMIT)
+    }
+
+    /// What is more than by the `general` path, of a call that took the fast one.
+    pub(super) fn excess_over_general(&self, general: &Self) -> Vec<Excess> {
+        self.excess_within(general, RESOLUTION)
+    }
+
+    fn excess_within(&self, recorded: &Self, instructions: f64) -> Vec<Excess> {
         let mut excess = Vec::new();
         let mut compare = |what: &'static str, now: f64, then: f64, limit: f64| {
             // Half of the last digit that is recorded.
@@ -75,7 +88,7 @@ impl Cost {
         compare("allocations", self.allocations, recorded.allocations, 0.0);
         compare("bytes allocated", self.allocated, recorded.allocated, 0.0);
         if let (Some(now), Some(then)) = (self.instructions, recorded.instructions) {
-            compare("instructions", now, then, LIMIT);
+            compare("instructions", now, then, instructions);
             if let Some(last) = excess.last_mut().filter(|last| last.what == "instructions") {
                 last.grew = self.most_grown(recorded);
             }
@@ -116,7 +129,7 @@ impl fmt::Display for Excess {
         let Self { what, now, then, limit, grew } = self;
         let percent =
             if *then > 0.0 { format!("{:+.1} %", (now / then - 1.0) * 100.0) } else { "from none".to_owned() };
-        write!(f, "{what} {then} -> {now}, {percent} (limit {:+.0} %)", limit * 100.0)?;
+        write!(f, "{what} {then} -> {now}, {percent} (limit {:+} %)", limit * 100.0)?;
         match grew {
             Some((function, by)) => write!(f, "; most grew {function}, by {by}"),
             None => Ok(()),
@@ -157,6 +170,17 @@ mod tests {
         assert_eq!(more.excess(&recorded).len(), 3);
         let none = Cost { allocations: 0.0, ..recorded.clone() };
         assert_eq!(recorded.excess(&none)[0].to_string(), "allocations 0 -> 5, from none (limit +0 %)");
+    }
+
+    /// bg:R11: what the gates call a failure between the two paths of one quadrant.
+    #[test]
+    fn the_fast_path_may_cost_no_more_than_the_general_one() {
+        let general = cost(1000.0, 600.0, 400.0);
+        assert_eq!(cost(1004.0, 604.0, 400.0).excess_over_general(&general), []);
+        let slower = cost(1006.0, 600.0, 406.0).excess_over_general(&general);
+        assert_eq!(slower[0].to_string(), "instructions 1000 -> 1006, +0.6 % (limit +0.5 %); most grew other, by 6");
+        let greedy = Cost { allocations: 5.01, ..general.clone() };
+        assert_eq!(greedy.excess_over_general(&general).len(), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use super::cell::{Cell, Side};
 
@@ -26,8 +27,19 @@ pub(super) struct Profile {
     pub(super) files: BTreeMap<String, u64>,
 }
 
+/// Counts the instructions of both sides, the client's first, at the same time.
+pub(super) fn count_both(cell: &Cell) -> io::Result<[Profile; 2]> {
+    let [client, server] = Side::BOTH;
+    thread::scope(|scope| {
+        let other = scope.spawn(|| count(cell, client));
+        let server = count(cell, server)?;
+        let client = other.join().map_err(|_| io::Error::other("the counting of the client's side panicked"))??;
+        Ok([client, server])
+    })
+}
+
 /// Runs a cell in another process and counts one side's instructions.
-pub(super) fn count(cell: &Cell, side: Side) -> io::Result<Profile> {
+fn count(cell: &Cell, side: Side) -> io::Result<Profile> {
     let out = env::temp_dir().join(format!("trirpc-gates-{}-{}", std::process::id(), side.name()));
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", "--compress-strings=no", "--compress-pos=no", "--collect-atstart=no"])

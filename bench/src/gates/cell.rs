@@ -17,11 +17,12 @@ use trirpc::rpc::{
     BoxFuture, ClientSession, Connector, Duplex, HttpVersion, Instant, Target, Time, Timer, duplex, handshake,
     serve_connection,
 };
-use trirpc::{Channel, Config, FlushPolicy, Protocol, Router, Status};
+use trirpc::{Channel, Config, FlushPolicy, Gzip, Protocol, Router, Status};
 use trirpc_meter::allocations::Allocations;
 
 use super::counted::{Counted, Writes};
 use crate::echo::{EchoService, Feed, Mode, Operation};
+use crate::proto::EchoMsg;
 use crate::proto::echo_client::EchoClient;
 use crate::proto::echo_server::EchoServer;
 
@@ -40,10 +41,14 @@ pub struct Cell {
     fast: bool,
     /// [`Config::flush_watermark`] of both sides.
     watermark: usize,
+    /// Both sides compress their messages, small ones as well.
+    gzip: bool,
     /// Bytes of each payload.
     payload: usize,
     /// Messages a stream and direction.
     messages: u32,
+    /// Streams that are open and idle on the connection meanwhile: each has echoed a message.
+    beside: usize,
     /// Calls in flight.
     callers: usize,
     /// Operations of each caller before anything is counted.
@@ -59,13 +64,19 @@ const UNARY: Cell = Cell {
     feed: Feed::Ready,
     fast: true,
     watermark: 0,
+    gzip: false,
     payload: 128,
     messages: 1,
+    beside: 0,
     callers: 1,
     warm: 100,
     counted: 200,
 };
 const UNARY_100: Cell = Cell { callers: 100, warm: 4, counted: 8, ..UNARY };
+const UNARY_10: Cell = Cell { callers: 10, warm: 40, counted: 80, ..UNARY };
+const UNARY_16_KIB: Cell = Cell { payload: 16 << 10, callers: 10, warm: 4, counted: 8, ..UNARY };
+const UNARY_2_MIB: Cell = Cell { payload: 2 << 20, warm: 1, counted: 2, ..UNARY };
+const GZIP_2_MIB: Cell = Cell { gzip: true, counted: 1, ..UNARY_2_MIB };
 const STREAM: Cell = Cell { mode: Mode::Bidi, messages: 128, callers: 32, warm: 1, counted: 1, ..UNARY };
 
 /// All cells.
@@ -74,7 +85,20 @@ pub const CELLS: &[Cell] = &[
     Cell { name: "unary grpc 100", ..UNARY_100 },
     Cell { name: "unary grpc 1, general", fast: false, ..UNARY },
     Cell { name: "unary grpc 100, general", fast: false, ..UNARY_100 },
+    Cell { name: "unary grpc 100, gzip", gzip: true, ..UNARY_100 },
+    Cell { name: "unary grpc 100, gzip, general", gzip: true, fast: false, ..UNARY_100 },
     Cell { name: "unary grpc 100, 1 KiB", payload: 1024, ..UNARY_100 },
+    Cell { name: "unary grpc 100, 1 KiB, general", payload: 1024, fast: false, ..UNARY_100 },
+    Cell { name: "unary grpc 100, 1 KiB, gzip", payload: 1024, gzip: true, ..UNARY_100 },
+    Cell { name: "unary grpc 100, 1 KiB, gzip, general", payload: 1024, gzip: true, fast: false, ..UNARY_100 },
+    Cell { name: "unary grpc 10, 16 KiB", ..UNARY_16_KIB },
+    Cell { name: "unary grpc 10, 16 KiB, general", fast: false, ..UNARY_16_KIB },
+    Cell { name: "unary grpc 10, 16 KiB, gzip", gzip: true, ..UNARY_16_KIB },
+    Cell { name: "unary grpc 10, 16 KiB, gzip, general", gzip: true, fast: false, ..UNARY_16_KIB },
+    Cell { name: "unary grpc 1, 2 MiB", ..UNARY_2_MIB },
+    Cell { name: "unary grpc 1, 2 MiB, general", fast: false, ..UNARY_2_MIB },
+    Cell { name: "unary grpc 1, 2 MiB, gzip", ..GZIP_2_MIB },
+    Cell { name: "unary grpc 1, 2 MiB, gzip, general", fast: false, ..GZIP_2_MIB },
     Cell { name: "unary triple 1", protocol: Protocol::Triple, ..UNARY },
     Cell { name: "unary triple 100", protocol: Protocol::Triple, ..UNARY_100 },
     Cell { name: "unary triple 1, general", protocol: Protocol::Triple, fast: false, ..UNARY },
@@ -86,6 +110,14 @@ pub const CELLS: &[Cell] = &[
     Cell { name: "bidi grpc 32, 4 KiB", payload: 4096, ..STREAM },
     Cell { name: "client stream grpc 32", mode: Mode::ClientStream, ..STREAM },
     Cell { name: "server stream grpc 32", mode: Mode::ServerStream, ..STREAM },
+];
+
+/// Cells that show what a call costs with more and more streams open on its connection.
+pub const GROWTH: &[Cell] = &[
+    Cell { name: "unary grpc 10 beside 1", beside: 1, ..UNARY_10 },
+    Cell { name: "unary grpc 10 beside 100", beside: 100, ..UNARY_10 },
+    Cell { name: "unary grpc 10 beside 1,000", beside: 1_000, ..UNARY_10 },
+    Cell { name: "unary grpc 10 beside 10,000", beside: 10_000, ..UNARY_10 },
 ];
 
 /// One of the two sides of a connection.
@@ -134,7 +166,17 @@ pub struct Work {
 impl Cell {
     /// The cell of this name.
     pub fn named(name: &str) -> Option<Self> {
-        CELLS.iter().find(|cell| cell.name == name).copied()
+        Self::all().find(|cell| cell.name == name).copied()
+    }
+
+    /// Those of the gates, and those of growth.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        CELLS.iter().chain(GROWTH)
+    }
+
+    /// The name of the cell that differs in nothing but that its messages take the fast path; `None` if these do.
+    pub fn fast_twin(&self) -> Option<&'static str> {
+        self.name.strip_suffix(", general")
     }
 
     /// What the figures are divided by, and its name: calls, or messages of one direction of a stream.
@@ -155,6 +197,7 @@ impl Cell {
         let Self { mode, protocol, feed, messages, .. } = *self;
         let operation = Arc::new(Operation { mode, protocol, feed, messages, message: payload });
         let mut world = World::new(self)?;
+        let _open = world.open(self.beside, &operation.message)?;
         let before = world.repeat(self.callers, self.warm, &operation, Turn::Free)?;
         let after = world.repeat(self.callers, self.counted, &operation, Turn::Counted)?;
         Ok([0, 1].map(|side| Work {
@@ -243,6 +286,10 @@ impl World {
         config.unary_fast_path = cell.fast;
         config.flush_watermark = cell.watermark;
         config.flush_linger = None;
+        config.max_concurrent_streams = u32::try_from(cell.beside + cell.callers).unwrap_or(u32::MAX);
+        if cell.gzip {
+            config.compress_min = 0;
+        }
         let config = Arc::new(config);
         let target = Target::parse("http://127.0.0.1:50051").map_err(|error| Status::internal(error.to_string()))?;
 
@@ -250,14 +297,43 @@ impl World {
             handshake(client.carry(near), Arc::clone(&config), target.endpoint(), HttpVersion::Http2, Stopped);
         caller.spawn(async { drop(driver.await) }).detach();
         let connector = InMemory { session, executor: caller };
-        let stub = EchoClient::new(Channel::new(target, connector, ChannelOptions::default()));
+        let mut channel = Channel::new(target, connector, ChannelOptions::default());
+        let mut router = Router::new().add(EchoServer::new(EchoService));
+        if cell.gzip {
+            channel = channel.send_compression(Gzip::default());
+            router = router.accept_compression(Gzip::default()).send_compression(Gzip::default());
+        }
+        let stub = EchoClient::new(channel);
 
-        let router = Arc::new(Router::new().add(EchoServer::new(EchoService)));
-        let (session, driver) = serve_connection(server.carry(far), router, config, Stopped, |task| {
+        let (session, driver) = serve_connection(server.carry(far), Arc::new(router), config, Stopped, |task| {
             handlers.spawn(task).detach();
         });
         handlers.spawn(async { drop((driver.await, session)) }).detach();
         Ok(Self { client, server, stub })
+    }
+
+    /// Opens so many streams, which stay open as long as what is returned.
+    fn open(&mut self, streams: usize, message: &EchoMsg) -> Result<Vec<impl Sized + use<>>, Status> {
+        /// Calls that are started together: fewer than may wait for the connection.
+        const TOGETHER: usize = 100;
+        let mut open = Vec::with_capacity(streams);
+        while open.len() < streams {
+            let tasks = (open.len()..streams).take(TOGETHER).map(|_| {
+                let (stub, message) = (self.stub.clone(), message.clone());
+                self.client.executor.spawn(async move {
+                    let (mut tx, mut rx) = stub.bidi().open();
+                    tx.send(&message).await?;
+                    rx.next().await?;
+                    Ok((tx, rx))
+                })
+            });
+            let tasks: Vec<_> = tasks.collect();
+            while self.client.go_on(turn) | self.server.go_on(turn) {}
+            for task in tasks {
+                open.push(outcome(task)?);
+            }
+        }
+        Ok(open)
     }
 
     /// Lets `callers` run `operation` `times` each, and returns what both sides have written so far and what they
@@ -286,15 +362,18 @@ impl World {
         };
         (self.client.allocations, self.server.allocations) = Default::default();
         while self.client.go_on(turns[0]) | self.server.go_on(turns[1]) {}
-        for task in tasks {
-            if !task.is_finished() {
-                return Err(Status::internal("a call waits for what does not come"));
-            }
-            // Not `smol::block_on`: that one starts a thread, whose allocations would be counted.
-            smol::future::block_on(task)?;
-        }
+        tasks.into_iter().try_for_each(outcome)?;
         Ok([self.client.work(), self.server.work()])
     }
+}
+
+/// What a task ended with that can have no reason to wait.
+fn outcome<T>(task: Task<Result<T, Status>>) -> Result<T, Status> {
+    if !task.is_finished() {
+        return Err(Status::internal("a call waits for what does not come"));
+    }
+    // Not `smol::block_on`: that one starts a thread, whose allocations would be counted.
+    smol::future::block_on(task)
 }
 
 /// A connector that hands out the one connection there is.
@@ -361,15 +440,15 @@ mod tests {
 
     #[test]
     fn cells_have_names_of_their_own() {
-        for cell in CELLS {
-            assert_eq!(CELLS.iter().filter(|other| other.name == cell.name).count(), 1, "{}", cell.name);
+        for cell in Cell::all() {
+            assert_eq!(Cell::all().filter(|other| other.name == cell.name).count(), 1, "{}", cell.name);
         }
     }
 
     /// bg:S1, arch:U1.
     #[test]
     fn a_unary_call_alone_on_its_connection_is_one_write_of_each_side() {
-        for cell in CELLS.iter().filter(|cell| cell.mode == Mode::Unary && cell.callers == 1) {
+        for cell in CELLS.iter().filter(|cell| cell.mode == Mode::Unary && cell.callers == 1 && cell.payload < PIPE) {
             let (calls, _) = cell.units();
             for work in cell.run().expect(cell.name) {
                 assert_eq!(work.writes, calls, "{}", cell.name);

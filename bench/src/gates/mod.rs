@@ -18,7 +18,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-pub use cell::{CELLS, Cell, Side, Work};
+pub use cell::{CELLS, Cell, GROWTH, Side, Work};
 
 use baseline::Cost;
 use callgrind::Profile;
@@ -58,27 +58,32 @@ impl Gates {
         if !self.refresh && then != toolchain {
             println!("recorded with {then}, this is {toolchain}: instructions may differ for that reason alone");
         }
-        let (mut failures, mut gains) = (Vec::new(), Vec::new());
+        let (mut failures, mut gains, mut counted) = (Vec::new(), Vec::new(), BTreeMap::new());
         println!(
-            "{:26} {:6} {:>12} {:>8} {:>11} {:>9}  of",
+            "{:37} {:6} {:>12} {:>8} {:>11} {:>9}  of",
             "cell", "side", "instructions", "writes", "allocations", "bytes"
         );
         for cell in CELLS.iter().filter(|cell| self.only.as_ref().is_none_or(|only| cell.name.contains(only))) {
             let work = cell.run().map_err(|status| io::Error::other(format!("{}: {status}", cell.name)))?;
-            for (side, work) in Side::BOTH.into_iter().zip(&work) {
-                let profile = if has_valgrind { Some(callgrind::count(cell, side)?) } else { None };
+            let profiles = if has_valgrind { callgrind::count_both(cell)?.map(Some) } else { [None, None] };
+            for ((side, work), profile) in Side::BOTH.into_iter().zip(&work).zip(profiles) {
                 let (units, unit) = cell.units();
                 let cost = Cost::new(work, profile.as_ref(), units);
                 println!("{}", row(cell.name, side, &cost, unit));
                 if let (Some(lines), Some(profile)) = (self.profile, &profile) {
                     print!("{}", breakdown(profile, units, lines));
                 }
+                let name = format!("{}, {}", cell.name, side.name());
+                if let Some(fast) = cell.fast_twin().and_then(|twin| counted.get(&(twin, side))) {
+                    let excess = Cost::excess_over_general(fast, &cost);
+                    failures.extend(excess.iter().map(|excess| format!("the fast path of {name}: {excess}")));
+                }
+                counted.insert((cell.name, side), cost.clone());
                 let place = &mut recorded["cells"][cell.name][side.name()];
                 if self.refresh {
                     *place = cost.to_json();
                     continue;
                 }
-                let name = format!("{}, {}", cell.name, side.name());
                 match Cost::from_json(place) {
                     None => failures.push(format!("{name}: nothing is recorded")),
                     Some(then) => {
@@ -110,6 +115,30 @@ impl Gates {
     }
 }
 
+/// Prints what a call costs each side with more and more streams open on its connection, a line of JSON a figure, and
+/// the most growth beside the smallest number.
+///
+/// # Errors
+/// A cell cannot be run, or there is no valgrind.
+pub fn growth() -> io::Result<()> {
+    let mut first: Option<[f64; 2]> = None;
+    for cell in GROWTH {
+        let work = cell.run().map_err(|status| io::Error::other(format!("{}: {status}", cell.name)))?;
+        let (units, _) = cell.units();
+        let instructions = callgrind::count_both(cell)?.map(|profile| profile.total as f64 / units as f64);
+        let first = first.get_or_insert(instructions);
+        for (at, side) in Side::BOTH.into_iter().enumerate() {
+            let growth = instructions[at] / first[at];
+            let name = format!("{}, {}", cell.name, side.name());
+            println!("{}", json!({ "what": format!("instructions, {name}"), "value": instructions[at].round() }));
+            println!("{}", json!({ "what": format!("growth, {name}"), "value": growth, "must": 1.1 }));
+            let allocations = work[at].allocations as f64 / units as f64;
+            println!("{}", json!({ "what": format!("allocations, {name}"), "value": allocations }));
+        }
+    }
+    Ok(())
+}
+
 /// The compiler of the day, as it calls itself.
 fn toolchain() -> String {
     let output = Command::new("rustc").arg("--version").output();
@@ -121,7 +150,7 @@ fn row(cell: &str, side: Side, cost: &Cost, unit: &str) -> String {
     let instructions = cost.instructions.map_or_else(|| "-".to_owned(), |count| format!("{count:.0}"));
     let Cost { writes, allocations, allocated, .. } = cost;
     format!(
-        "{cell:26} {:6} {instructions:>12} {writes:>8.3} {allocations:>11.2} {allocated:>9.0}  a {unit}",
+        "{cell:37} {:6} {instructions:>12} {writes:>8.3} {allocations:>11.2} {allocated:>9.0}  a {unit}",
         side.name()
     )
 }
