@@ -1,5 +1,6 @@
 //! One message: received as chunks, or encoded by the caller.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 
@@ -15,8 +16,9 @@ use super::SHARE_FROM;
 pub struct MessageBuf {
     /// Inline, for most messages lie in one chunk. Empty only if the whole message is.
     first: Bytes,
-    /// The chunks behind `first`; none is empty.
-    rest: VecDeque<Bytes>,
+    /// The chunks behind `first`, if there ever were any; none is empty.
+    #[expect(clippy::box_collection, reason = "few messages have any, and all are moved")]
+    rest: Option<Box<VecDeque<Bytes>>>,
     len: usize,
     encoding: Option<&'static str>,
 }
@@ -24,13 +26,18 @@ pub struct MessageBuf {
 impl MessageBuf {
     /// An empty message that is yet to be received, with the name of its compression.
     pub(crate) const fn new(encoding: Option<&'static str>) -> Self {
-        Self { first: Bytes::new(), rest: VecDeque::new(), len: 0, encoding }
+        Self { first: Bytes::new(), rest: None, len: 0, encoding }
+    }
+
+    /// A received message that lies in one piece, with the name of its compression.
+    pub(crate) const fn received(first: Bytes, encoding: Option<&'static str>) -> Self {
+        let len = first.len();
+        Self { first, rest: None, len, encoding }
     }
 
     /// A message that lies in one piece and is not compressed.
     pub const fn from_bytes(bytes: Bytes) -> Self {
-        let len = bytes.len();
-        Self { first: bytes, rest: VecDeque::new(), len, encoding: None }
+        Self::received(bytes, None)
     }
 
     /// Whether the peer compressed it. Whoever pulled the message inflates it, outside any lock.
@@ -67,15 +74,13 @@ impl MessageBuf {
         if self.first.is_empty() {
             self.first = chunk;
         } else {
-            self.rest.push_back(chunk);
+            self.rest.get_or_insert_default().push_back(chunk);
         }
     }
 
-    /// Brings the next chunk to the front when `first` is used up.
-    fn refill(&mut self) {
-        if self.first.is_empty() {
-            self.first = self.rest.pop_front().unwrap_or_default();
-        }
+    /// The next chunk, when `first` is used up.
+    fn next_chunk(&mut self) -> Bytes {
+        self.rest.as_mut().and_then(|rest| rest.pop_front()).unwrap_or_default()
     }
 }
 
@@ -90,7 +95,9 @@ impl Buf for MessageBuf {
 
     #[cfg(feature = "std")]
     fn chunks_vectored<'a>(&'a self, dst: &mut [std::io::IoSlice<'a>]) -> usize {
-        let chunks = core::iter::once(&self.first).filter(|first| !first.is_empty()).chain(&self.rest);
+        let chunks = core::iter::once(&self.first)
+            .filter(|first| !first.is_empty())
+            .chain(self.rest.iter().flat_map(|rest| rest.iter()));
         let mut filled = 0;
         for (slot, chunk) in dst.iter_mut().zip(chunks) {
             *slot = std::io::IoSlice::new(chunk);
@@ -105,17 +112,16 @@ impl Buf for MessageBuf {
         let mut left = n;
         while left >= self.first.len() && left > 0 {
             left -= self.first.len();
-            self.first = self.rest.pop_front().unwrap_or_default();
+            self.first = self.next_chunk();
         }
         self.first.advance(left);
     }
 
     fn copy_to_bytes(&mut self, n: usize) -> Bytes {
         assert!(n <= self.len, "took {n} bytes of {}", self.len);
-        if n >= SHARE_FROM && n <= self.first.len() {
-            self.len -= n;
-            let taken = self.first.split_to(n);
-            self.refill();
+        if let Some(lent) = self.first.get(..n) {
+            let taken = if n >= SHARE_FROM { self.first.slice(..n) } else { Bytes::copy_from_slice(lent) };
+            self.advance(n);
             return taken;
         }
         let mut copy = BytesMut::with_capacity(n);

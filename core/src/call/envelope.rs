@@ -1,5 +1,6 @@
 //! Length-prefixed messages (gRPC over HTTP/2, "Length-Prefixed-Message"): one octet of flags, four of length.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::mem;
 
@@ -32,7 +33,8 @@ pub(crate) fn prefix(len: usize, compressed: bool) -> Option<[u8; PREFIX]> {
 pub(crate) struct Decoder {
     scan: Scan,
     front: Front,
-    backlog: Backlog,
+    /// What waits behind a complete message, if there ever was anything.
+    backlog: Option<Box<Backlog>>,
     /// Octets received and not pulled, prefixes included.
     buffered: usize,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(max_message: usize) -> Self {
         let scan = Scan { max_message, encoding: None, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
-        Self { scan, front: Front::default(), backlog: Backlog::default(), buffered: 0 }
+        Self { scan, front: Front::default(), backlog: None, buffered: 0 }
     }
 
     /// From here on, messages may be compressed: the peer announced this encoding, which we know.
@@ -57,14 +59,33 @@ impl Decoder {
         if self.scan.failed {
             return Ok(());
         }
+        if let Some(flags) = self.only_message(&data) {
+            self.scan.begun += 1;
+            self.buffered += data.len();
+            data.advance(PREFIX);
+            let encoding = self.scan.encoding_of(flags, data.len());
+            self.front = Front::Complete(MessageBuf::received(data, encoding));
+            return Ok(());
+        }
         let (accepted, result) = self.scan.run(&data);
         data.truncate(accepted);
         self.buffered += data.len();
         if !self.front.is_complete() {
-            self.front.fill(&mut data, self.scan.encoding, landing);
+            self.front.fill(&mut data, &self.scan, landing);
         }
-        self.backlog.push(data);
+        if !data.is_empty() {
+            self.backlog.get_or_insert_default().push(data);
+        }
         result
+    }
+
+    /// The flags of the message that `data` is, if it is one that may be kept, the next one, and nothing but that: what
+    /// a call of one message receives. The long way gives the same.
+    fn only_message(&self, data: &[u8]) -> Option<u8> {
+        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.front.is_empty();
+        let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
+        let is_whole = u32::from_be_bytes([a, b, c, d]) as usize == payload.len();
+        (is_between && is_whole && self.scan.check(flags, payload.len()).is_ok()).then_some(flags)
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
@@ -74,9 +95,10 @@ impl Decoder {
         // Of the next message there is what waits here; for more, its sender has a window.
         let landing = &mut Landing { pool, may_come: self.buffered };
         while !self.front.is_complete() {
-            let Some(mut data) = self.backlog.pop() else { break };
-            self.front.fill(&mut data, self.scan.encoding, landing);
-            self.backlog.unpop(data);
+            let Some(backlog) = &mut self.backlog else { break };
+            let Some(mut data) = backlog.pop() else { break };
+            self.front.fill(&mut data, &self.scan, landing);
+            backlog.unpop(data);
         }
         Some(message)
     }
@@ -98,9 +120,9 @@ impl Decoder {
 
     /// Octets still missing of the message at the front, once its length is known; 0 if one can be pulled.
     pub(crate) const fn need(&self) -> usize {
-        match self.front.state {
-            State::Payload { missing, .. } => missing,
-            State::Prefix(_) | State::Complete => 0,
+        match &self.front {
+            Front::Payload { missing, .. } => *missing,
+            Front::Prefix(_) | Front::Complete(_) => 0,
         }
     }
 
@@ -112,7 +134,7 @@ impl Decoder {
     /// Drops everything received and refuses what is still to come.
     pub(crate) fn discard(&mut self) {
         self.front = Front::default();
-        self.backlog = Backlog::default();
+        self.backlog = None;
         self.buffered = 0;
         self.scan.failed = true;
         self.scan.missing = 0;
@@ -190,23 +212,22 @@ impl Scan {
         }
         Ok(())
     }
+
+    /// The encoding of a message with this prefix. An empty message has none, for some peers mark those too.
+    fn encoding_of(&self, flags: u8, len: usize) -> Option<&'static str> {
+        self.encoding.filter(|_| flags == COMPRESSED && len > 0)
+    }
 }
 
 /// The message at the front, as far as it arrived.
-#[derive(Debug, Default)]
-struct Front {
-    state: State,
-    message: Assembly,
-}
-
 #[derive(Debug)]
-enum State {
+enum Front {
     Prefix(Prefix),
-    Payload { missing: usize },
-    Complete,
+    Payload { missing: usize, message: Assembly },
+    Complete(MessageBuf),
 }
 
-impl Default for State {
+impl Default for Front {
     fn default() -> Self {
         Self::Prefix(Prefix::default())
     }
@@ -214,34 +235,37 @@ impl Default for State {
 
 impl Front {
     const fn is_complete(&self) -> bool {
-        matches!(self.state, State::Complete)
+        matches!(self, Self::Complete(_))
     }
 
-    /// Takes what belongs to this message off `data`; `encoding` is that of a compressed one.
-    fn fill(&mut self, data: &mut Bytes, encoding: Option<&'static str>, landing: &mut Landing<'_>) {
-        if let State::Prefix(prefix) = &mut self.state {
+    /// Whether nothing of it arrived.
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self::Prefix(Prefix { read: 0, .. }))
+    }
+
+    /// Takes what belongs to this message off `data`, which `scan` has accepted.
+    fn fill(&mut self, data: &mut Bytes, scan: &Scan, landing: &mut Landing<'_>) {
+        if let Self::Prefix(prefix) = self {
             let Some((flags, len)) = prefix.fill(data) else { return };
-            self.message = Assembly::new(Some(len), encoding.filter(|_| flags == COMPRESSED && len > 0));
-            self.state = State::Payload { missing: len };
+            let message = Assembly::new(Some(len), scan.encoding_of(flags, len));
+            *self = Self::Payload { missing: len, message };
         }
-        if let State::Payload { missing } = &mut self.state {
+        if let Self::Payload { missing, message } = self {
             let piece = data.split_to(data.len().min(*missing));
             *missing -= piece.len();
-            let is_complete = *missing == 0;
-            self.message.push(piece, landing);
-            if is_complete {
-                self.state = State::Complete;
+            message.push(piece, landing);
+            if *missing == 0 {
+                *self = Self::Complete(mem::take(message).finish());
             }
         }
     }
 
     /// The message, if it is complete; the next one begins.
     fn take(&mut self) -> Option<MessageBuf> {
-        if !self.is_complete() {
-            return None;
-        }
-        self.state = State::default();
-        Some(mem::take(&mut self.message).finish())
+        let Self::Complete(message) = self else { return None };
+        let message = mem::take(message);
+        *self = Self::default();
+        Some(message)
     }
 }
 
