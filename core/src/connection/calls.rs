@@ -53,9 +53,14 @@ impl Signals {
         self.armed |= signal as u8;
     }
 
+    /// Would [`raise`](Self::raise) queue the event?
+    pub(crate) fn is_armed(self, signal: Signal) -> bool {
+        self.armed & signal as u8 != 0
+    }
+
     /// True if the event is to be queued now.
     pub(crate) fn raise(&mut self, signal: Signal) -> bool {
-        let raised = self.armed & signal as u8 != 0;
+        let raised = self.is_armed(signal);
         self.armed &= !(signal as u8);
         if raised {
             self.queued |= signal as u8;
@@ -127,25 +132,27 @@ impl<M> Calls<M> {
         if slot.generation == id.generation() { slot.call.as_mut() } else { None }
     }
 
-    pub(crate) fn remove(&mut self, id: CallId) -> Option<Call<M>> {
+    /// Frees a slot, and returns what the engine and the events still need to know of its call.
+    pub(crate) fn remove(&mut self, id: CallId) -> Option<(StreamKey, Signals)> {
         let slot = self.slots.get_mut(id.index())?;
-        if slot.generation != id.generation() {
-            return None;
-        }
-        let call = slot.call.take()?;
+        let call = slot.call.as_ref().filter(|_| slot.generation == id.generation())?;
+        let rest = (call.stream, call.signals);
+        slot.call = None;
         slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free.push(id.index() as u32);
-        Some(call)
+        Some(rest)
     }
 
     /// The live call in slot `index`: the engine names calls by slot, and forgets them in the same step.
-    pub(crate) fn id_at(&self, index: u32) -> Option<CallId> {
-        let slot = self.slots.get(index as usize)?;
-        slot.call.as_ref().map(|_| CallId::new(index, slot.generation))
+    pub(crate) fn at(&mut self, index: u32) -> Option<(CallId, &mut Call<M>)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let id = CallId::new(index, slot.generation);
+        slot.call.as_mut().map(|call| (id, call))
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = CallId> + '_ {
-        (0..self.slots.len() as u32).filter_map(|index| self.id_at(index))
+        let ids = (0..).zip(&self.slots).map(|(index, slot)| (slot, CallId::new(index, slot.generation)));
+        ids.filter_map(|(slot, id)| slot.call.as_ref().map(|_| id))
     }
 }
 

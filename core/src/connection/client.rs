@@ -298,7 +298,9 @@ impl CallMut<'_, Client> {
 
     /// Frees the slot and returns the outcome. A call without one is cancelled, and returns `None`.
     pub fn release(self) -> Option<Status> {
-        self.conn.remove(self.id).and_then(|call| call.machine.status().cloned())
+        let status = self.status().cloned();
+        self.conn.remove(self.id);
+        status
     }
 }
 
@@ -343,9 +345,6 @@ impl Behaviour for Client {
     fn follow(conn: &mut Connection<Self>, id: CallId) {
         let Some(call) = conn.calls.get_mut(id) else { return };
         let Some(status) = call.machine.status() else { return };
-        if call.is_over {
-            return;
-        }
         let is_closing = is_closing(status);
         call.is_over = true;
         conn.http.reset(call.stream, call.machine.wants_reset().unwrap_or(ErrorCode::CANCEL));

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::calls::{Calls, Signal};
+use super::calls::{Calls, Signal, Signals};
 use crate::event::{CallId, Event};
 
 pub(crate) struct Events {
@@ -19,9 +19,8 @@ impl Events {
     }
 
     /// Queues `signal` of call `id`, unless it already was and has not been acted on.
-    pub(crate) fn raise<M>(&mut self, calls: &mut Calls<M>, id: CallId, signal: Signal) {
-        let Some(call) = calls.get_mut(id) else { return };
-        if call.signals.raise(signal) {
+    pub(crate) fn raise(&mut self, id: CallId, signals: &mut Signals, signal: Signal) {
+        if signals.raise(signal) {
             self.queue.push_back(match signal {
                 Signal::Head => Event::Head(id),
                 Signal::Readable => Event::Readable(id),

@@ -224,28 +224,15 @@ impl<R: Role> Connection<R> {
     fn dispatch(&mut self, incoming: Incoming, now: Instant) {
         match incoming {
             Incoming::Request { stream, head, end } => R::request(self, stream, head, end, now),
-            Incoming::Response { call, head, end, .. } => {
-                if let Some(id) = self.calls.id_at(call) {
-                    R::response(self, id, head, end);
-                    self.settle(id);
-                }
-            }
+            Incoming::Response { call, head, end, .. } => self.with(call, |conn, id| R::response(conn, id, head, end)),
             Incoming::Data { stream, call, data, end } => self.deliver(stream, call, data, end),
-            Incoming::Trailers { call, headers, .. } => {
-                if let Some(id) = self.calls.id_at(call) {
-                    R::trailers(self, id, headers);
-                    self.settle(id);
-                }
-            }
+            Incoming::Trailers { call, headers, .. } => self.with(call, |conn, id| R::trailers(conn, id, headers)),
             Incoming::Reset { call, code, by_peer, .. } => {
-                if let Some(id) = self.calls.id_at(call) {
-                    R::reset(self, id, code, by_peer);
-                    self.settle(id);
-                }
+                self.with(call, |conn, id| R::reset(conn, id, code, by_peer));
             }
             Incoming::Writable { call, .. } => {
-                if let Some(id) = self.calls.id_at(call) {
-                    self.events.raise(&mut self.calls, id, Signal::Writable);
+                if let Some((id, call)) = self.calls.at(call) {
+                    self.events.raise(id, &mut call.signals, Signal::Writable);
                 }
             }
             Incoming::Connected => self.events.push(Event::Connected { version: HttpVersion::Http2 }),
@@ -255,9 +242,16 @@ impl<R: Role> Connection<R> {
         }
     }
 
+    /// Lets the machine of the call in slot `index` move.
+    fn with(&mut self, index: u32, f: impl FnOnce(&mut Self, CallId)) {
+        if let Some((id, _)) = self.calls.at(index) {
+            f(self, id);
+            self.settle(id);
+        }
+    }
+
     fn deliver(&mut self, stream: StreamKey, index: u32, data: Bytes, end: bool) {
-        let Some(id) = self.calls.id_at(index) else { return };
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some((id, call)) = self.calls.at(index) else { return };
         let len = data.len();
         let held = call.machine.buffered();
         let may_come = if end { 0 } else { self.http.may_come(stream) };
@@ -279,17 +273,19 @@ impl<R: Role> Connection<R> {
 
     /// Raises what became true for a call after its machine moved.
     fn settle(&mut self, id: CallId) {
-        R::follow(self, id);
         let Some(call) = self.calls.get(id) else { return };
-        let (head, readable, finished) = (call.machine.has_head(), call.machine.is_readable(), call.is_over);
-        if head {
-            self.events.raise(&mut self.calls, id, Signal::Head);
+        if !call.is_over && call.machine.has_ended() {
+            R::follow(self, id);
         }
-        if readable {
-            self.events.raise(&mut self.calls, id, Signal::Readable);
+        let Some(Call { machine, signals, is_over, .. }) = self.calls.get_mut(id) else { return };
+        if signals.is_armed(Signal::Head) && machine.has_head() {
+            self.events.raise(id, signals, Signal::Head);
         }
-        if finished {
-            self.events.raise(&mut self.calls, id, Signal::Finished);
+        if signals.is_armed(Signal::Readable) && machine.is_readable() {
+            self.events.raise(id, signals, Signal::Readable);
+        }
+        if *is_over {
+            self.events.raise(id, signals, Signal::Finished);
         }
     }
 
@@ -320,12 +316,11 @@ impl<R: Role> Connection<R> {
     }
 
     /// Frees a call's slot; what the engine still has to send of it goes out.
-    fn remove(&mut self, id: CallId) -> Option<Call<R::Machine>> {
-        let call = self.calls.remove(id)?;
-        if call.signals.has_queued() {
+    fn remove(&mut self, id: CallId) {
+        let Some((stream, signals)) = self.calls.remove(id) else { return };
+        if signals.has_queued() {
             self.events.forget(id);
         }
-        self.http.release(call.stream);
-        Some(call)
+        self.http.release(stream);
     }
 }

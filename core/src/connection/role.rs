@@ -66,7 +66,7 @@ pub(crate) trait Behaviour: Sized {
     where
         Self: Role;
 
-    /// The machine may have come to an end on its own: the engine has to follow.
+    /// The machine of a call that is not over [came to an end](Machine::has_ended): the engine has to follow.
     fn follow(conn: &mut Connection<Self>, id: CallId)
     where
         Self: Role;
@@ -106,6 +106,8 @@ pub(crate) trait Machine {
     /// Why nothing more can be sent, if the call has ended.
     fn send_error(&self) -> Option<SendError>;
     fn metadata(&self) -> Option<&Metadata>;
+    /// It came to an end on its own: by the outcome, or a fault of the peer's.
+    fn has_ended(&self) -> bool;
     /// The peer's head may be shown to the application.
     fn has_head(&self) -> bool;
     /// `recv` has a whole message, or the end.
@@ -147,6 +149,10 @@ impl Machine for ClientCall {
 
     fn metadata(&self) -> Option<&Metadata> {
         self.metadata()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.status().is_some()
     }
 
     fn has_head(&self) -> bool {
@@ -198,6 +204,10 @@ impl Machine for ServerCall {
 
     fn metadata(&self) -> Option<&Metadata> {
         Some(self.request().metadata())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.failure().is_some()
     }
 
     fn has_head(&self) -> bool {

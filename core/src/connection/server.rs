@@ -339,8 +339,7 @@ impl Behaviour for Server {
     }
 
     fn follow(conn: &mut Connection<Self>, id: CallId) {
-        let Some(call) = conn.calls.get(id).filter(|call| !call.is_over) else { return };
-        if let Some(status) = call.machine.failure().cloned() {
+        if let Some(status) = conn.calls.get(id).and_then(|call| call.machine.failure().cloned()) {
             let _ = conn.answer(id, &status, &Metadata::new());
         }
     }
