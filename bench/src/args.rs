@@ -8,12 +8,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use trirpc::Protocol;
 use trirpc_bench::echo::{Feed, Mode, Operation};
 use trirpc_bench::gates::{Cell, Gates};
-use trirpc_bench::load::{Length, Load};
+use trirpc_bench::load::{Io, Length, Load};
 
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Serve { addr: String },
+    Serve { addr: String, io: Io, cores: Option<usize> },
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
@@ -24,7 +24,9 @@ pub(crate) enum Command {
 pub(crate) fn parse() -> Command {
     let matches = clap().get_matches();
     match matches.subcommand() {
-        Some(("serve", given)) => Command::Serve { addr: one(given, "addr") },
+        Some(("serve", given)) => {
+            Command::Serve { addr: one(given, "addr"), io: io(given), cores: given.get_one("cores").copied() }
+        }
         Some(("load", given)) => Command::Load(Box::new(load(given))),
         Some(("gates", given)) => Command::Gates(gates(given)),
         Some(("growth", _)) => Command::Growth,
@@ -40,7 +42,19 @@ fn clap() -> Clap {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommand(Clap::new("serve").about("Serve bench.Echo by one thread").arg(addr().help("Where to listen")))
+        .subcommand(
+            Clap::new("serve")
+                .about("Serve bench.Echo by one thread, or by one a core")
+                .arg(addr().help("Where to listen"))
+                .arg(io_arg())
+                .arg(
+                    Arg::new("cores")
+                        .long("cores")
+                        .value_name("N")
+                        .value_parser(value_parser!(usize))
+                        .help("Event loops, each on a thread of its own; 0 for one a core"),
+                ),
+        )
         .subcommand(load_command(addr().help("The server")))
         .subcommand(gates_command())
         .subcommand(Clap::new("growth").about("Count instructions of a call with up to 10,000 streams open beside it"))
@@ -70,6 +84,7 @@ fn load_command(addr: Arg) -> Clap {
     Clap::new("load")
         .about("Call any server of bench.Echo by one thread and print what it costs as one line of JSON")
         .arg(addr)
+        .arg(io_arg())
         .arg(number("server-pid", "0", "Process of the server, to report its CPU time and allocations; 0 for none"))
         .arg(positive(number("conns", "1", "Connections")))
         .arg(positive(number("conc", "1", "Calls in flight, over all connections")))
@@ -81,6 +96,18 @@ fn load_command(addr: Arg) -> Clap {
         .arg(number("calls", "0", "Measure so many operations, from the first one; 0 to go by time"))
         .arg(seconds("warm", "0.5", "Time before the measurement"))
         .arg(seconds("secs", "2", "Time of the measurement"))
+}
+
+fn io_arg() -> Arg {
+    Arg::new("io")
+        .long("io")
+        .default_value(Io::NAMES[0])
+        .value_parser(PossibleValuesParser::new(Io::NAMES))
+        .help("Who watches the sockets: smol, or an event loop")
+}
+
+fn io(given: &ArgMatches) -> Io {
+    one::<String>(given, "io").parse().expect("clap knows the names")
 }
 
 fn gates_command() -> Clap {
@@ -132,6 +159,7 @@ fn load(given: &ArgMatches) -> Load {
         server_pid: number("server-pid"),
         connections: number("conns") as usize,
         callers: number("conc") as usize,
+        io: io(given),
         operation: Operation {
             mode,
             protocol,

@@ -1,14 +1,14 @@
 //! A closed loop of calls against any server of `bench.Echo`.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_executor::{Executor, LocalExecutor};
+use async_executor::Executor;
 use serde_json::json;
 use smol::Timer;
-use trirpc::{Channel, Config, Connect, Status};
+use trirpc::smol::Spawner;
+use trirpc::{Channel, Config, Connect, EventLoop, Status};
 use trirpc_meter::{Report, Window};
 
 use crate::echo::Operation;
@@ -29,6 +29,33 @@ pub enum Length {
     },
 }
 
+/// Who watches the sockets and runs what waits for them, on one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// smol's reactor and an executor.
+    #[default]
+    Smol,
+    /// An [`EventLoop`].
+    Loop,
+}
+
+impl Io {
+    /// As they are written on a command line.
+    pub const NAMES: [&'static str; 2] = ["smol", "loop"];
+}
+
+impl std::str::FromStr for Io {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        match name {
+            "smol" => Ok(Self::Smol),
+            "loop" => Ok(Self::Loop),
+            _ => Err(()),
+        }
+    }
+}
+
 /// What is called, how, and how often.
 #[derive(Clone, Debug)]
 pub struct Load {
@@ -40,6 +67,8 @@ pub struct Load {
     pub connections: usize,
     /// Callers over all connections; each waits for one operation before it starts the next.
     pub callers: usize,
+    /// By what means.
+    pub io: Io,
     /// What each caller does.
     pub operation: Operation,
     /// When it is over.
@@ -58,39 +87,44 @@ struct Shared {
 /// # Errors
 /// There is no server, or an operation failed.
 pub fn run(load: &Load) -> Result<Report, Status> {
-    let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
-    let callers = LocalExecutor::new();
-    smol::block_on(executor.run(callers.run(drive(load, executor, &callers))))
+    match load.io {
+        Io::Smol => {
+            let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
+            smol::block_on(executor.run(drive(load, executor.into())))
+        }
+        Io::Loop => {
+            let mut event_loop = EventLoop::new().map_err(|error| Status::internal(error.to_string()))?;
+            let spawner = Spawner::from(&event_loop);
+            event_loop.run(drive(load, spawner))
+        }
+    }
 }
 
-async fn drive<'a>(
-    load: &'a Load,
-    executor: &'static Executor<'static>,
-    callers: &LocalExecutor<'a>,
-) -> Result<Report, Status> {
+async fn drive(load: &Load, spawner: Spawner) -> Result<Report, Status> {
     let mut clients = Vec::new();
     for _ in 0..load.connections {
         let mut config = Config::default();
         config.max_recv_message = MAX_MESSAGE;
         config.max_send_message = MAX_MESSAGE;
-        let channel = Channel::connect(format!("http://{}", load.addr)).config(config).executor(executor).await?;
-        clients.push(EchoClient::new(channel));
+        let channel = Channel::connect(format!("http://{}", load.addr)).config(config).executor(spawner.clone());
+        clients.push(EchoClient::new(channel.await?));
     }
     let left = match load.length {
         Length::Calls(calls) => calls,
         Length::Time { .. } => u64::MAX,
     };
-    let shared = Rc::new(RefCell::new(Shared { window: Window::open(load.server_pid), left }));
+    let shared = Arc::new(Mutex::new(Shared { window: Window::open(load.server_pid), left }));
+    let operation = Arc::new(load.operation.clone());
     let spawn = |caller: usize| {
-        let (client, shared) = (clients[caller % clients.len()].clone(), Rc::clone(&shared));
-        callers.spawn(call_again_and_again(client, &load.operation, shared))
+        let (client, operation) = (clients[caller % clients.len()].clone(), Arc::clone(&operation));
+        spawner.spawn(call_again_and_again(client, operation, Arc::clone(&shared)))
     };
     let tasks: Vec<_> = (0..load.callers).map(spawn).collect();
     if let Length::Time { warm, measured } = load.length {
         Timer::after(warm).await;
-        shared.borrow_mut().window.restart();
+        lock(&shared).window.restart();
         Timer::after(measured).await;
-        let report = shared.borrow().window.report(labels(load));
+        let report = lock(&shared).window.report(labels(load));
         // A caller that failed is done; the others are in the middle of something.
         for task in tasks {
             if let Some(outcome) = task.cancel().await {
@@ -102,18 +136,23 @@ async fn drive<'a>(
     for task in tasks {
         task.await?;
     }
-    let report = shared.borrow().window.report(labels(load));
+    let report = lock(&shared).window.report(labels(load));
     Ok(report)
+}
+
+/// Never waited for: everything runs on one thread, and no caller keeps it.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn call_again_and_again(
     client: EchoClient<Channel>,
-    operation: &Operation,
-    shared: Rc<RefCell<Shared>>,
+    operation: Arc<Operation>,
+    shared: Arc<Mutex<Shared>>,
 ) -> Result<(), Status> {
     loop {
         {
-            let mut shared = shared.borrow_mut();
+            let mut shared = lock(&shared);
             if shared.left == 0 {
                 return Ok(());
             }
@@ -121,7 +160,7 @@ async fn call_again_and_again(
         }
         let start = Instant::now();
         let messages = operation.run(&client).await?;
-        shared.borrow_mut().window.add(start.elapsed(), messages);
+        lock(&shared).window.add(start.elapsed(), messages);
     }
 }
 

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smol::Timer;
 use trirpc_core::call::Status;
 use trirpc_core::{Config, HttpVersion, Instant};
 use trirpc_rpc::{
@@ -120,9 +119,9 @@ impl SocketConnector {
             let message = "TLS is not supported yet; use http:// where the network is trusted";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
-        let socket = Socket::connect(target.address()).await?;
+        let socket = Socket::connect(target.address()).await?.watched_by(self.spawner.reactor())?;
         let config = Arc::clone(&self.config);
-        let (session, driver) = handshake(socket, config, target.endpoint(), HttpVersion::Http2, SmolTime::new());
+        let (session, driver) = handshake(socket, config, target.endpoint(), HttpVersion::Http2, self.spawner.time());
         self.spawner.spawn(async move { drop(driver.await) }).detach();
         Ok(session)
     }
@@ -138,10 +137,7 @@ impl Connector for SocketConnector {
     }
 
     fn sleep(&self, until: Instant) -> BoxFuture<'static, ()> {
-        let wait = until - Time::now(&SmolTime::new());
-        Box::pin(async move {
-            Timer::after(wait).await;
-        })
+        Box::pin(self.spawner.time().sleep(until))
     }
 
     fn now(&self) -> Instant {

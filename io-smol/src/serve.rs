@@ -16,7 +16,6 @@ use trirpc_rpc::{ServerSession, serve_connection};
 use crate::accept::{AcceptBackoff, AcceptError};
 use crate::listener::{Accepted, Listener};
 use crate::server::Settings;
-use crate::time::SmolTime;
 
 /// How long closing may take after the calls have ended or were cut off: a driver reads what is still
 /// under way for at most a second.
@@ -32,6 +31,14 @@ pub struct Served {
     pub cut_off: usize,
 }
 
+impl Served {
+    /// Counts what another accept loop did as well.
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.cut_off += other.cut_off;
+    }
+}
+
 /// What the accept loop was woken by.
 enum Turn {
     Shutdown,
@@ -40,11 +47,12 @@ enum Turn {
 }
 
 pub(crate) async fn serve(
-    listener: Listener,
+    listener: Arc<Listener>,
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<Served> {
     let mut shutdown = pin!(shutdown);
+    let acceptor = listener.accept_with(settings.spawner.reactor())?;
     let mut connections = Connections::new(settings);
     let mut backoff = AcceptBackoff::default();
     let mut resume_at = None;
@@ -57,7 +65,7 @@ pub(crate) async fn serve(
             if let Some(at) = resume_at {
                 Timer::at(at).await;
             }
-            Turn::Accepted(listener.accept().await)
+            Turn::Accepted(acceptor.accept().await)
         };
         let stop = async {
             shutdown.as_mut().await;
@@ -80,8 +88,8 @@ pub(crate) async fn serve(
             },
         }
     };
-    // From here on the system refuses connections for us.
-    drop(listener);
+    // With the last of those who listen, the system refuses connections for us.
+    drop((acceptor, listener));
     let served = connections.drain().await;
     match failure {
         None => Ok(served),
@@ -118,7 +126,7 @@ impl Connections {
         let Settings { router, config, spawner, .. } = &self.settings;
         let handlers = spawner.clone();
         let (session, driver) =
-            serve_connection(socket, Arc::clone(router), Arc::clone(config), SmolTime::new(), move |task| {
+            serve_connection(socket, Arc::clone(router), Arc::clone(config), spawner.time(), move |task| {
                 handlers.spawn(task).detach();
             });
         let id = self.served.connections;

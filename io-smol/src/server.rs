@@ -3,12 +3,14 @@
 use std::future::{Future, pending};
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use trirpc_core::Config;
 use trirpc_rpc::Router;
 
 use crate::address::ListenAddress;
+use crate::cores::serve_on_cores;
 use crate::listener::Listener;
 use crate::serve::{Served, serve};
 use crate::spawner::Spawner;
@@ -27,7 +29,11 @@ use crate::spawner::Spawner;
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    listener: Listener,
+    /// One for each accept loop; several may be the same.
+    shards: Vec<Arc<Listener>>,
+    address: ListenAddress,
+    /// Whether each accept loop has a thread of its own, in place of `Settings::spawner`.
+    on_cores: bool,
     settings: Settings,
 }
 
@@ -47,13 +53,14 @@ impl Server {
             router: router.into(),
             config: Config::default(),
             spawner: Spawner::default(),
+            cores: None,
             max_connections: 10_000,
         }
     }
 
     /// Where it listens, with the port that the system chose.
     pub const fn local_addr(&self) -> &ListenAddress {
-        self.listener.address()
+        &self.address
     }
 
     /// Serves until the listener fails.
@@ -74,7 +81,11 @@ impl Server {
     /// # Errors
     /// The listening socket failed. Running calls had their time all the same.
     pub async fn serve_until(self, shutdown: impl Future<Output = ()>) -> io::Result<Served> {
-        serve(self.listener, self.settings, shutdown).await
+        let Self { mut shards, on_cores, settings, .. } = self;
+        match shards.pop() {
+            Some(listener) if !on_cores => serve(listener, settings, shutdown).await,
+            last => serve_on_cores(shards.into_iter().chain(last).collect(), settings, shutdown).await,
+        }
     }
 }
 
@@ -84,6 +95,7 @@ pub struct ServerBuilder {
     router: Arc<Router>,
     config: Config,
     spawner: Spawner,
+    cores: Option<usize>,
     max_connections: usize,
 }
 
@@ -95,14 +107,29 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs connections and handlers on this executor in place of smol's global one.
+    /// Runs connections and handlers on this executor, which may be an [`EventLoop`](crate::EventLoop), in place of
+    /// smol's global one.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Spawner>) -> Self {
         self.spawner = executor.into();
+        self.cores = None;
         self
     }
 
-    /// Connections served at once; further ones wait in the system's accept queue. Default 10,000.
+    /// Runs on `cores` threads of its own in place of an executor, each with an [`EventLoop`](crate::EventLoop); 0 is
+    /// one for each core that the process may use.
+    ///
+    /// A connection stays on the thread that accepted it, from the socket to the handlers. On Linux each thread has an
+    /// accept queue of its own (`SO_REUSEPORT`), over which the system spreads the connections of a TCP address, and
+    /// which other processes of the same user may join; elsewhere, and on a Unix socket, they share one.
+    #[must_use]
+    pub const fn cores(mut self, cores: usize) -> Self {
+        self.cores = Some(cores);
+        self
+    }
+
+    /// Connections served at once, of which each of several [`cores`](Self::cores) has its share; further ones wait in
+    /// the system's accept queue. Default 10,000.
     #[must_use]
     pub const fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
@@ -122,8 +149,14 @@ impl ServerBuilder {
     /// # Errors
     /// The address is wrong, in use or not permitted; the text of the error names it.
     pub async fn bind(self, address: impl AsRef<str>) -> io::Result<Server> {
-        let listener = Listener::bind(address.as_ref()).await?;
-        let Self { router, config, spawner, max_connections } = self;
-        Ok(Server { listener, settings: Settings { router, config: Arc::new(config), spawner, max_connections } })
+        let Self { router, config, spawner, cores, max_connections } = self;
+        let settings = Settings { router, config: Arc::new(config), spawner, max_connections };
+        let shards = match cores {
+            None => vec![Arc::new(Listener::bind(address.as_ref()).await?)],
+            Some(0) => Listener::bind_shards(address.as_ref(), thread::available_parallelism()?.get()).await?,
+            Some(cores) => Listener::bind_shards(address.as_ref(), cores).await?,
+        };
+        let address = shards[0].address().clone();
+        Ok(Server { shards, address, on_cores: cores.is_some(), settings })
     }
 }

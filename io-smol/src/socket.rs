@@ -5,30 +5,75 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_io::Async;
 use smol::io::{AsyncRead, AsyncWrite};
 use trirpc_rpc::{Address, Transport};
 
+use crate::event_loop::{Reactor, Registered};
 use crate::race::{HEAD_START, first_connected};
 
 /// A connected stream socket. Its `poll_close` shuts the write side only.
 #[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp {
-        stream: Async<TcpStream>,
-        peer: SocketAddr,
-    },
+pub(crate) struct Socket {
+    stream: Stream,
+    /// Where it leads; nothing for a Unix socket.
+    peer: Option<SocketAddr>,
+}
+
+/// The kinds of socket, by who watches them: smol's reactor, or that of an event loop.
+#[derive(Debug)]
+enum Stream {
+    Tcp(Async<TcpStream>),
+    LoopTcp(Registered<mio::net::TcpStream>),
     #[cfg(unix)]
     Unix(Async<UnixStream>),
+    #[cfg(unix)]
+    LoopUnix(Registered<mio::net::UnixStream>),
 }
 
 impl Socket {
     /// A TCP socket that sends small writes at once: the driver has merged already what belongs together.
     pub(crate) fn tcp(stream: Async<TcpStream>, peer: SocketAddr) -> io::Result<Self> {
         stream.get_ref().set_nodelay(true)?;
-        Ok(Self::Tcp { stream, peer })
+        Ok(Self { stream: Stream::Tcp(stream), peer: Some(peer) })
+    }
+
+    /// The same, in the hands of an event loop.
+    pub(crate) fn loop_tcp(stream: mio::net::TcpStream, peer: SocketAddr, reactor: &Arc<Reactor>) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: Stream::LoopTcp(Registered::new(stream, reactor)?), peer: Some(peer) })
+    }
+
+    #[cfg(unix)]
+    pub(crate) const fn unix(stream: Async<UnixStream>) -> Self {
+        Self { stream: Stream::Unix(stream), peer: None }
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn loop_unix(stream: mio::net::UnixStream, reactor: &Arc<Reactor>) -> io::Result<Self> {
+        Ok(Self { stream: Stream::LoopUnix(Registered::new(stream, reactor)?), peer: None })
+    }
+
+    /// The socket in the hands of `reactor`, which may be that of an event loop.
+    pub(crate) fn watched_by(self, reactor: Option<&Arc<Reactor>>) -> io::Result<Self> {
+        let Some(reactor) = reactor else { return Ok(self) };
+        let Self { stream, peer } = self;
+        let stream = match stream {
+            Stream::Tcp(stream) => {
+                let stream = mio::net::TcpStream::from_std(stream.into_inner()?);
+                Stream::LoopTcp(Registered::new(stream, reactor)?)
+            }
+            #[cfg(unix)]
+            Stream::Unix(stream) => {
+                let stream = mio::net::UnixStream::from_std(stream.into_inner()?);
+                Stream::LoopUnix(Registered::new(stream, reactor)?)
+            }
+            watched => watched,
+        };
+        Ok(Self { stream, peer })
     }
 
     /// Connects, trying the addresses that the name resolves to as RFC 8305 says.
@@ -36,7 +81,7 @@ impl Socket {
         match address {
             Address::Tcp { host, port } => connect_tcp(host, *port).await,
             #[cfg(unix)]
-            Address::Unix(path) => Async::<UnixStream>::connect(path).await.map(Self::Unix),
+            Address::Unix(path) => Async::<UnixStream>::connect(path).await.map(Self::unix),
             #[cfg(not(unix))]
             Address::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "there are no Unix sockets here")),
         }
@@ -67,33 +112,36 @@ pub(crate) fn with_context(error: &io::Error, attempt: &str) -> io::Error {
 }
 
 impl Transport for Socket {
-    /// The reactor looks at the socket anew each time it is asked to wait, so nothing is missed that came before.
+    /// Nothing is missed: smol's reactor looks at the socket anew when it is asked to wait, and that of an event loop
+    /// keeps what it was told.
     fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let readable = match self {
-            Self::Tcp { stream, .. } => stream.poll_readable(cx),
+        let readable = match &self.stream {
+            Stream::Tcp(stream) => stream.poll_readable(cx),
+            Stream::LoopTcp(stream) => return stream.poll_read_ready(cx),
             #[cfg(unix)]
-            Self::Unix(stream) => stream.poll_readable(cx),
+            Stream::Unix(stream) => stream.poll_readable(cx),
+            #[cfg(unix)]
+            Stream::LoopUnix(stream) => return stream.poll_read_ready(cx),
         };
         // A reactor that fails is no reason not to try.
         readable.map(drop)
     }
 
     fn peer(&self) -> Option<String> {
-        match self {
-            Self::Tcp { peer, .. } => Some(peer.to_string()),
-            #[cfg(unix)]
-            Self::Unix(_) => Some("unix".to_owned()),
-        }
+        Some(self.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string()))
     }
 }
 
 /// Calls the method of whichever stream it is.
 macro_rules! forward {
     ($self:ident, $method:ident, $($argument:expr),*) => {
-        match $self.get_mut() {
-            Self::Tcp { stream, .. } => Pin::new(stream).$method($($argument),*),
+        match &mut $self.get_mut().stream {
+            Stream::Tcp(stream) => Pin::new(stream).$method($($argument),*),
+            Stream::LoopTcp(stream) => Pin::new(stream).$method($($argument),*),
             #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            Stream::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            #[cfg(unix)]
+            Stream::LoopUnix(stream) => Pin::new(stream).$method($($argument),*),
         }
     };
 }
@@ -129,12 +177,15 @@ impl AsyncWrite for Socket {
         forward!(self, poll_flush, cx)
     }
 
-    /// `Async` only flushes here; the peer must see the end of what we write.
+    /// The streams only flush here; the peer must see the end of what we write.
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = match self.get_mut() {
-            Self::Tcp { stream, .. } => stream.get_ref().shutdown(Shutdown::Write),
+        let shut = match &self.stream {
+            Stream::Tcp(stream) => stream.get_ref().shutdown(Shutdown::Write),
+            Stream::LoopTcp(stream) => stream.get_ref().shutdown(Shutdown::Write),
             #[cfg(unix)]
-            Self::Unix(stream) => stream.get_ref().shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.get_ref().shutdown(Shutdown::Write),
+            #[cfg(unix)]
+            Stream::LoopUnix(stream) => stream.get_ref().shutdown(Shutdown::Write),
         };
         match shut {
             // The peer was faster.

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use async_executor::Executor;
 use smol::Task;
 
+use crate::event_loop::{EventLoop, Handle, Reactor};
+use crate::time::SocketTime;
+
 /// The executor of a channel or a server: smol's global one, unless another is handed in.
 ///
-/// Thread-per-core programs make one executor, one server and one channel a core.
+/// An [`EventLoop`] brings its own reactor and timers; the others use smol's.
 #[derive(Clone, Default)]
 pub struct Spawner(Inner);
 
@@ -19,6 +22,7 @@ enum Inner {
     Global,
     Shared(Arc<Executor<'static>>),
     Static(&'static Executor<'static>),
+    Loop(Handle),
 }
 
 impl Spawner {
@@ -28,12 +32,32 @@ impl Spawner {
     }
 
     /// Starts a task; dropping it cancels.
-    pub fn spawn<F: Future<Output = ()> + Send + 'static>(&self, future: F) -> Task<()> {
+    pub fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Task<T> {
         match &self.0 {
             Inner::Global => smol::spawn(future),
             Inner::Shared(executor) => executor.spawn(future),
             Inner::Static(executor) => executor.spawn(future),
+            Inner::Loop(handle) => handle.spawn(future),
         }
+    }
+
+    /// Who watches the sockets, if it is not smol.
+    pub(crate) const fn reactor(&self) -> Option<&Arc<Reactor>> {
+        match &self.0 {
+            Inner::Loop(handle) => Some(&handle.reactor),
+            Inner::Global | Inner::Shared(_) | Inner::Static(_) => None,
+        }
+    }
+
+    /// The clock and the timers that go with it.
+    pub(crate) fn time(&self) -> SocketTime {
+        SocketTime::new(self.reactor().cloned())
+    }
+}
+
+impl From<&EventLoop> for Spawner {
+    fn from(event_loop: &EventLoop) -> Self {
+        Self(Inner::Loop(event_loop.handle()))
     }
 }
 
@@ -54,6 +78,7 @@ impl fmt::Debug for Spawner {
         f.write_str(match &self.0 {
             Inner::Global => "Spawner(smol)",
             Inner::Shared(_) | Inner::Static(_) => "Spawner(executor)",
+            Inner::Loop(_) => "Spawner(event loop)",
         })
     }
 }

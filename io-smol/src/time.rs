@@ -1,14 +1,16 @@
 //! The clock and timers of smol.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant as StdInstant};
 
 use smol::Timer as IoTimer;
 use trirpc_core::Instant;
 use trirpc_rpc::{Time, Timer};
+
+use crate::event_loop::{LoopTimer, Reactor};
 
 /// [`Time`] by the system's monotonic clock and [`smol::Timer`].
 ///
@@ -42,9 +44,8 @@ pub struct SmolTimer(IoTimer);
 
 impl Timer for SmolTimer {
     fn reset(&mut self, at: Instant) {
-        match epoch().checked_add(Duration::from_nanos(at.as_nanos())) {
+        match as_std(at) {
             Some(at) => self.0.set_at(at),
-            // Later than the system can say is never.
             None => self.0.clear(),
         }
     }
@@ -55,6 +56,72 @@ impl Timer for SmolTimer {
     }
 }
 
+/// The time of a socket, whoever watches it.
+#[derive(Clone, Debug)]
+pub(crate) struct SocketTime {
+    reactor: Option<Arc<Reactor>>,
+}
+
+impl SocketTime {
+    /// The timers of `reactor`, or smol's.
+    pub(crate) const fn new(reactor: Option<Arc<Reactor>>) -> Self {
+        Self { reactor }
+    }
+
+    /// Waits until `at`.
+    pub(crate) async fn sleep(self, at: Instant) {
+        let mut timer = self.timer();
+        timer.reset(at);
+        poll_fn(|cx| timer.poll_expired(cx)).await;
+    }
+}
+
+impl Time for SocketTime {
+    type Timer = SocketTimer;
+
+    fn now(&self) -> Instant {
+        Time::now(&SmolTime::new())
+    }
+
+    fn timer(&self) -> SocketTimer {
+        match &self.reactor {
+            Some(reactor) => SocketTimer::Loop(LoopTimer::new(Arc::clone(reactor))),
+            None => SocketTimer::Smol(SmolTime::new().timer()),
+        }
+    }
+}
+
+/// A timer of an event loop, or smol's.
+#[derive(Debug)]
+pub(crate) enum SocketTimer {
+    Smol(SmolTimer),
+    Loop(LoopTimer),
+}
+
+impl Timer for SocketTimer {
+    fn reset(&mut self, at: Instant) {
+        match self {
+            Self::Smol(timer) => timer.reset(at),
+            Self::Loop(timer) => match as_std(at) {
+                Some(at) => timer.set(at),
+                None => timer.clear(),
+            },
+        }
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Smol(timer) => timer.poll_expired(cx),
+            Self::Loop(timer) => timer.poll_expired(cx),
+        }
+    }
+}
+
+/// None for what is later than the system can say, which is never.
+fn as_std(at: Instant) -> Option<StdInstant> {
+    epoch().checked_add(Duration::from_nanos(at.as_nanos()))
+}
+
 fn epoch() -> StdInstant {
     static EPOCH: OnceLock<StdInstant> = OnceLock::new();
     *EPOCH.get_or_init(StdInstant::now)
@@ -62,8 +129,6 @@ fn epoch() -> StdInstant {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
     use super::*;
 
     #[test]

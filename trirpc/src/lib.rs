@@ -34,7 +34,7 @@ pub use trirpc_proto::Gzip;
 pub use trirpc_proto::{Prost, StatusDetails};
 pub use trirpc_rpc::{Channel, Context, Invoke, Response, Router, Sender, Service, Streaming};
 #[cfg(feature = "smol")]
-pub use trirpc_smol::{Connect, Server};
+pub use trirpc_smol::{Connect, EventLoop, Server};
 
 /// Making calls: channels and the builders that the methods of a generated client return.
 pub mod client {

@@ -1,0 +1,278 @@
+//! One thread with everything that a connection needs: an executor, a reactor and timers.
+//!
+//! smol's reactor serves any future on any thread, and pays for it: each wait arms a timer, arms its notifier and arms
+//! the socket anew, seven system calls where two would do. Here sockets are registered once, edge-triggered, and a wait
+//! is one system call. The price is that what runs here stays on its thread.
+
+mod reactor;
+mod source;
+mod timers;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use async_executor::Executor;
+use smol::Task;
+
+pub(crate) use reactor::Reactor;
+pub(crate) use source::Registered;
+pub(crate) use timers::LoopTimer;
+
+/// Polls of the executor before the reactor is asked for news, while there is always something to do.
+const POLLS: u32 = 16;
+
+/// An executor, an edge-triggered reactor and timers for one thread, beside smol's for all threads.
+///
+/// Handed to [`ServerBuilder::executor`](crate::ServerBuilder::executor) or
+/// [`ChannelBuilder::executor`](crate::ChannelBuilder::executor), it carries their connections, from the sockets to the
+/// handlers, while [`run`](Self::run) runs. Futures of smol work here too: they are woken by smol's own threads.
+/// [`ServerBuilder::cores`](crate::ServerBuilder::cores) runs one a core.
+///
+/// Dropping it drops every task that is left, and with it the connections.
+///
+/// ```no_run
+/// # fn run(router: trirpc_rpc::Router) -> std::io::Result<()> {
+/// use trirpc_smol::{EventLoop, Server};
+///
+/// let mut event_loop = EventLoop::new()?;
+/// let server = Server::builder(router).executor(&event_loop).bind("127.0.0.1:50051");
+/// event_loop.run(async { server.await?.serve().await })?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct EventLoop {
+    /// The only strong reference: tasks refer to the executor that holds them.
+    executor: Arc<Executor<'static>>,
+    reactor: Arc<Reactor>,
+    poll: mio::Poll,
+    events: mio::Events,
+    /// Taken from the reactor to be fired; empty between turns.
+    due: Vec<Waker>,
+}
+
+impl EventLoop {
+    /// A loop that does nothing before it is run.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let poll = mio::Poll::new()?;
+        let reactor = Arc::new(Reactor::new(&poll)?);
+        let events = mio::Events::with_capacity(1024);
+        Ok(Self { executor: Arc::new(Executor::new()), reactor, poll, events, due: Vec::new() })
+    }
+
+    /// Starts a task that runs on the loop's thread; dropping it cancels.
+    pub fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        self.executor.spawn(future)
+    }
+
+    /// Runs the loop on this thread until `future` is done; the tasks that are left go on with the next run.
+    ///
+    /// # Panics
+    /// If the system refuses to wait for its events, which is a mistake of ours.
+    pub fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let executor = Arc::clone(&self.executor);
+        let mut future = pin!(executor.run(future));
+        let waker = Waker::from(Arc::clone(&self.reactor));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            for _ in 0..POLLS {
+                self.reactor.take_notice();
+                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                    return output;
+                }
+                if !self.reactor.is_notified() {
+                    break;
+                }
+            }
+            self.reactor.turn(&mut self.poll, &mut self.events, &mut self.due).expect("events can be waited for");
+            self.due.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        Handle { executor: Arc::downgrade(&self.executor), reactor: Arc::clone(&self.reactor) }
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").field("executor", &self.executor).finish_non_exhaustive()
+    }
+}
+
+/// What connections keep of their loop.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    executor: Weak<Executor<'static>>,
+    pub(crate) reactor: Arc<Reactor>,
+}
+
+impl Handle {
+    /// Starts a task; if the loop is gone, the task is dropped, as those are that it held.
+    pub(crate) fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        match self.executor.upgrade() {
+            Some(executor) => executor.spawn(future),
+            None => Executor::new().spawn(future),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use smol::future::yield_now;
+    use smol::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Both ends of a connection, ours in the reactor's hands.
+    fn connected(event_loop: &EventLoop) -> (Registered<mio::net::TcpStream>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let far = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let (near, _) = listener.accept().expect("accepted");
+        near.set_nonblocking(true).expect("a socket option");
+        let near = mio::net::TcpStream::from_std(near);
+        (Registered::new(near, &event_loop.reactor).expect("registered"), far)
+    }
+
+    /// arch:11. The edge comes once: bytes that came before the wait, during it, and the end behind the last bytes.
+    #[test]
+    fn no_edge_is_lost_whenever_bytes_or_the_end_arrive() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let (mut near, mut far) = connected(&event_loop);
+        far.write_all(b"before").expect("written");
+        let writer = thread::spawn(move || {
+            for _ in 0..100 {
+                far.write_all(b"x").expect("written");
+                let mut answer = [0];
+                far.read_exact(&mut answer).expect("answered");
+            }
+            far.write_all(b"last").expect("written");
+        });
+        event_loop.run(async {
+            let mut buf = [0; 64];
+            let mut seen = Vec::new();
+            loop {
+                let n = near.read(&mut buf).await.expect("read");
+                if n == 0 {
+                    break;
+                }
+                for _ in buf[..n].iter().filter(|&&octet| octet == b'x') {
+                    near.write_all(b"y").await.expect("written");
+                }
+                seen.extend_from_slice(&buf[..n]);
+            }
+            assert_eq!(seen, [b"before".as_slice(), &[b'x'; 100], b"last"].concat());
+        });
+        writer.join().expect("no panic");
+    }
+
+    /// The last bytes and the end are told by one event: the short read between them must not forget the end.
+    #[test]
+    fn an_end_that_comes_with_the_last_bytes_is_seen() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let (mut near, mut far) = connected(&event_loop);
+        far.write_all(b"last").expect("written");
+        drop(far);
+        event_loop.run(async {
+            // Not before the reactor has told of both.
+            while near.is_quiet() {
+                yield_now().await;
+            }
+            let mut all = Vec::new();
+            near.read_to_end(&mut all).await.expect("the end");
+            assert_eq!(all, b"last");
+        });
+    }
+
+    #[test]
+    fn a_writer_that_filled_the_socket_goes_on_when_there_is_room() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let (mut near, mut far) = connected(&event_loop);
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).expect("the end");
+            all.len()
+        });
+        event_loop.run(async move {
+            near.write_all(&vec![7; 10 << 20]).await.expect("written");
+        });
+        assert_eq!(reader.join().expect("no panic"), 10 << 20);
+    }
+
+    #[test]
+    fn a_wake_up_from_another_thread_ends_the_wait() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let (tell, told) = smol::channel::bounded(1);
+        let other = thread::spawn(move || {
+            for i in 0..200 {
+                if i % 20 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                smol::block_on(tell.send(i)).expect("received");
+            }
+        });
+        let received = event_loop.run(async {
+            let mut received = 0;
+            while told.recv().await.is_ok() {
+                received += 1;
+            }
+            received
+        });
+        assert_eq!(received, 200);
+        other.join().expect("no panic");
+    }
+
+    #[test]
+    fn timers_fire_in_their_order_and_not_before_their_time() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let reactor = Arc::clone(&event_loop.reactor);
+        let begin = Instant::now();
+        let (tell, told) = smol::channel::unbounded();
+        for millis in [30, 10, 20] {
+            let (reactor, tell) = (Arc::clone(&reactor), tell.clone());
+            let mut timer = LoopTimer::new(reactor);
+            timer.set(begin + Duration::from_millis(millis));
+            event_loop
+                .spawn(async move {
+                    poll_fn(|cx| timer.poll_expired(cx)).await;
+                    assert!(begin.elapsed() >= Duration::from_millis(millis));
+                    tell.try_send(millis).expect("room");
+                })
+                .detach();
+        }
+        let order = event_loop.run(async {
+            let mut order = Vec::new();
+            while order.len() < 3 {
+                order.push(told.recv().await.expect("a timer"));
+            }
+            order
+        });
+        assert_eq!(order, [10, 20, 30]);
+        assert_eq!(reactor.waiting(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_loop_that_is_dropped_drops_its_tasks_and_their_sockets() {
+        let event_loop = EventLoop::new().expect("a loop");
+        let (mut near, mut far) = connected(&event_loop);
+        let handle = event_loop.handle();
+        handle.spawn(async move { drop(near.read(&mut [0; 8]).await) }).detach();
+        drop(event_loop);
+        assert_eq!(far.read(&mut [0; 8]).expect("the end"), 0);
+        let (tell, told) = smol::channel::bounded::<()>(1);
+        handle.spawn(async move { tell.send(()).await.expect("received") }).detach();
+        assert!(told.try_recv().is_err_and(|error| error.is_closed()), "a task that comes late is dropped");
+    }
+}
