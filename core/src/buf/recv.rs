@@ -14,10 +14,12 @@ use bytes::{Buf, Bytes, BytesMut};
 /// The window starts at the size given to [`new`](Self::new) and doubles up to 64 KiB while reads fill
 /// it; [`release_idle`](Self::release_idle) gives it back while a connection is silent.
 pub struct RecvBuf {
-    /// Initialised memory: unread bytes first, then space for the next read. Always zeroed or read, so
-    /// that `space` needs neither `unsafe` nor a zeroing per read.
+    /// Initialised memory: what was skipped, unread bytes, then space for the next read. Always zeroed or
+    /// read, so that `space` needs neither `unsafe` nor a zeroing per read.
     pub(super) window: BytesMut,
-    /// Unread bytes at the front of `window`.
+    /// Bytes at the front of `window` that were skipped: to take each of them off would cost more.
+    skipped: usize,
+    /// Unread bytes behind them.
     unread: usize,
     /// Size of the first window, in bytes.
     initial: usize,
@@ -38,7 +40,7 @@ impl RecvBuf {
     /// No memory is taken before the first [`space`](Self::space).
     pub fn new(chunk: usize) -> Self {
         let initial = chunk.max(2 * Self::MIN_SPACE);
-        Self { window: BytesMut::new(), unread: 0, initial, next: initial, size: 0 }
+        Self { window: BytesMut::new(), skipped: 0, unread: 0, initial, next: initial, size: 0 }
     }
 
     /// Room for one read: at least 1 KiB of initialised memory directly behind the unread bytes.
@@ -46,7 +48,7 @@ impl RecvBuf {
     /// What it contains is meaningless. Unread bytes move only when the window is replaced.
     pub fn space(&mut self) -> &mut [u8] {
         self.make_space(Self::MIN_SPACE);
-        self.window.split_at_mut(self.unread).1
+        self.window.split_at_mut(self.skipped + self.unread).1
     }
 
     /// Takes the first `n` bytes of [`space`](Self::space) as read.
@@ -54,7 +56,7 @@ impl RecvBuf {
     /// # Panics
     /// If `n` is more than the space that was offered.
     pub fn commit(&mut self, n: usize) {
-        let space = self.window.len() - self.unread;
+        let space = self.left();
         assert!(n <= space, "committed {n} bytes of {space}");
         self.unread += n;
         // A read that fills half a window or more left something in the transport: read more at a time.
@@ -67,7 +69,8 @@ impl RecvBuf {
     pub fn extend(&mut self, data: &[u8]) {
         if !data.is_empty() {
             self.make_space(data.len());
-            self.window[self.unread..self.unread + data.len()].copy_from_slice(data);
+            let end = self.skipped + self.unread;
+            self.window[end..end + data.len()].copy_from_slice(data);
             self.unread += data.len();
         }
     }
@@ -94,13 +97,14 @@ impl RecvBuf {
 
     /// The unread bytes.
     pub(crate) fn data(&self) -> &[u8] {
-        &self.window[..self.unread]
+        &self.window[self.skipped..self.skipped + self.unread]
     }
 
     /// Splits the first `n` unread bytes off without copying them.
     pub(crate) fn split_to(&mut self, n: usize) -> Bytes {
         assert!(n <= self.unread, "split {n} of {} unread bytes", self.unread);
         self.unread -= n;
+        self.drop_skipped();
         self.window.split_to(n).freeze()
     }
 
@@ -108,14 +112,24 @@ impl RecvBuf {
     pub(crate) fn skip(&mut self, n: usize) {
         assert!(n <= self.unread, "skipped {n} of {} unread bytes", self.unread);
         self.unread -= n;
-        self.window.advance(n);
+        self.skipped += n;
+    }
+
+    fn drop_skipped(&mut self) {
+        self.window.advance(core::mem::take(&mut self.skipped));
+    }
+
+    /// Bytes behind the unread ones.
+    fn left(&self) -> usize {
+        self.window.len() - self.skipped - self.unread
     }
 
     /// Makes the window hold at least `n` bytes behind the unread ones.
     fn make_space(&mut self, n: usize) {
-        if self.window.len() - self.unread >= n {
+        if self.left() >= n {
             return;
         }
+        self.drop_skipped();
         let size = self.next.max(self.unread.saturating_add(n));
         // With the zeroed rest still counted as length, `try_reclaim` would refuse.
         self.window.truncate(self.unread);

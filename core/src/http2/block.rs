@@ -271,8 +271,7 @@ impl Http2 {
         if end_stream {
             state.received_end();
         }
-        let mut stream =
-            Stream::new(state, self.config.send_buffer, self.peer.initial_window, self.local.stream_window());
+        let mut stream = Stream::new(state, self.peer.initial_window, self.local.stream_window());
         stream.id = id;
         stream.content_length = content_length;
         let key = self.streams.insert(stream);

@@ -239,12 +239,7 @@ impl Http2 {
 
     /// Client: a stream that is not on the wire yet.
     pub(super) fn new_request(&mut self, head: &RequestHead, call: u32) -> StreamKey {
-        let mut stream = Stream::new(
-            StreamState::Idle,
-            self.config.send_buffer,
-            self.peer.initial_window,
-            self.local.stream_window(),
-        );
+        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
         stream.call = call;
         stream.is_head = head.method == Method::Head;
         self.streams.insert(stream)
@@ -298,8 +293,10 @@ impl Http2 {
             Some(trailers) => End::Trailers(trailers),
             None => End::OnData,
         };
-        // A stream that failed is closed, which was looked at.
-        let _ = stream.body.seal();
+        if let Some(body) = stream.body.made() {
+            // A stream that failed is closed, which was looked at.
+            let _ = body.seal();
+        }
         self.sched.enqueue(key, stream);
     }
 

@@ -17,7 +17,7 @@ impl Http2 {
     pub(crate) fn send_data(&mut self, key: StreamKey, prefix: Option<[u8; 5]>, payload: Bytes) {
         let now = self.now;
         let Some(stream) = self.streams.get_mut(key).filter(|stream| takes_data(stream)) else { return };
-        stream.body.append(prefix, payload, now);
+        stream.body.make(self.config.send_buffer).append(prefix, payload, now);
         self.appended(key);
     }
 
@@ -33,7 +33,7 @@ impl Http2 {
         fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
         match self.streams.get_mut(key) {
-            Some(stream) => stream.body.stage(len, fill),
+            Some(stream) => stream.body.make(self.config.send_buffer).stage(len, fill),
             None => Ok(()),
         }
     }
@@ -43,33 +43,37 @@ impl Http2 {
         self.tick(now);
         let now = self.now;
         let Some(stream) = self.streams.get_mut(key) else { return };
-        if !takes_data(stream) {
-            return stream.body.retract();
+        let takes_data = takes_data(stream);
+        let Some(body) = stream.body.made() else { return };
+        if !takes_data {
+            return body.retract();
         }
-        stream.body.commit(prefix, now);
+        body.commit(prefix, now);
         self.appended(key);
     }
 
     /// Forgets the message that was staged.
     pub(crate) fn retract(&mut self, key: StreamKey) {
-        if let Some(stream) = self.streams.get_mut(key) {
-            stream.body.retract();
+        if let Some(body) = self.streams.get_mut(key).and_then(|stream| stream.body.made()) {
+            body.retract();
         }
     }
 
     /// Chooses when the octets of a stream leave.
     pub(crate) fn set_flush_policy(&mut self, key: StreamKey, policy: FlushPolicy) {
-        if let Some(stream) = self.streams.get_mut(key) {
-            stream.body.set_policy(policy);
-            self.sched.enqueue(key, stream);
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if policy == FlushPolicy::Immediate && stream.body.made().is_none() {
+            return; // as a body is that is not made yet
         }
+        stream.body.make(self.config.send_buffer).set_policy(policy);
+        self.sched.enqueue(key, stream);
     }
 
     /// Lets everything leave that the stream holds back.
     pub(crate) fn flush(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         // What failed has nothing to flush; the call knows why.
-        if stream.body.flush().is_ok() {
+        if stream.body.made().is_some_and(|body| body.flush().is_ok()) {
             self.sched.enqueue(key, stream);
         }
     }
@@ -99,7 +103,9 @@ impl Http2 {
     pub(super) fn end_lingers(&mut self) {
         while let Some(key) = self.lingers.pop_expired(self.now) {
             let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.linger_watched) else { continue };
-            stream.body.handle_timeout(self.now);
+            if let Some(body) = stream.body.made() {
+                body.handle_timeout(self.now);
+            }
             // A flush in between put the end off.
             let next = stream.body.poll_timeout();
             stream.linger_watched = next.is_some();
@@ -122,10 +128,12 @@ impl Http2 {
         }
         let end = n == stream.body.len() && matches!(stream.end, End::OnData);
         frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
-        stream.body.take(n, |piece| match piece {
-            Piece::Copied(octets) => self.arena.put(octets),
-            Piece::Shared(octets) => self.arena.chain(octets),
-        });
+        if let Some(body) = stream.body.made() {
+            body.take(n, |piece| match piece {
+                Piece::Copied(octets) => self.arena.put(octets),
+                Piece::Shared(octets) => self.arena.chain(octets),
+            });
+        }
         self.sent_data(key, n);
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.was_full && stream.body.len() <= self.config.send_buffer / 2 {

@@ -298,7 +298,7 @@ mod tests {
     use crate::http2::stream::StreamState;
 
     fn stream() -> Stream {
-        Stream::new(StreamState::Idle, 0, 0, 0)
+        Stream::new(StreamState::Idle, 0, 0)
     }
 
     /// `arch:3.1`: a stale key never names another stream.
