@@ -50,6 +50,7 @@ impl Arena {
 
     /// The run with at least `n` spare bytes: appending up to `n` bytes to it never reallocates, and
     /// they stay contiguous.
+    #[inline]
     pub(crate) fn reserve(&mut self, n: usize) -> &mut BytesMut {
         if self.run.capacity() - self.run.len() < n {
             self.seal();

@@ -14,7 +14,6 @@ use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
 use super::send::SendSide;
 use super::status::Status;
-use super::variant::ServiceVariant;
 use crate::buf::BufferPool;
 use crate::error::{ErrorCode, OpenError, SendError};
 use crate::http::{DeadlineField, HeaderName, Headers, RequestHead, Rest};
@@ -89,6 +88,7 @@ impl ClientCall {
     }
 
     /// A call by a plan.
+    #[inline]
     pub(crate) fn of(plan: Arc<Plan>, deadline: Option<Instant>) -> Self {
         Self {
             send: plan.send_side(),
@@ -120,11 +120,12 @@ impl ClientCall {
         head
     }
 
-    /// What is in the head beside what the plan puts there, and the deadline; `own` is empty, and lends memory.
+    /// What is in the head beside what the plan puts there, and the deadline; `own` lends memory.
     pub(crate) fn request_rest<'a>(&self, options: &'a CallOptions, own: &'a mut Headers) -> Rest<'a> {
-        let fields = if options.variant == ServiceVariant::DEFAULT {
+        let fields = if options.variant.is_default() {
             options.metadata.as_headers()
         } else {
+            own.clear();
             own.extend(options.metadata.as_headers().iter().cloned());
             options.variant.encode(own);
             own

@@ -133,9 +133,11 @@ impl Decoder {
 
     /// Drops everything received and refuses what is still to come.
     pub(crate) fn discard(&mut self) {
-        self.front = Front::default();
-        self.backlog = None;
-        self.buffered = 0;
+        if self.buffered > 0 {
+            self.front = Front::default();
+            self.backlog = None;
+            self.buffered = 0;
+        }
         self.scan.failed = true;
         self.scan.missing = 0;
         self.scan.prefix.read = 0;

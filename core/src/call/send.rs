@@ -46,6 +46,7 @@ impl SendSide {
     }
 
     /// Accounts for one message and returns what goes in front of it.
+    #[inline]
     pub(crate) fn envelope(
         &mut self,
         len: usize,

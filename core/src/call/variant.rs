@@ -49,6 +49,11 @@ impl ServiceVariant {
         }
     }
 
+    /// Whether it names no implementation.
+    pub(crate) fn is_default(&self) -> bool {
+        self.group.is_empty() && self.version.is_empty()
+    }
+
     /// Appends what is not empty to a request's head, in place of what is there by the same name.
     pub(crate) fn encode(&self, headers: &mut Headers) {
         let fields = [(HeaderName::TRI_SERVICE_GROUP, &self.group), (HeaderName::TRI_SERVICE_VERSION, &self.version)];

@@ -23,7 +23,7 @@ impl<M> Call<M> {
     }
 }
 
-/// Kinds of event that belong to a call.
+/// Kinds of event that belong to a call, in the order in which they are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Signal {
@@ -33,6 +33,41 @@ pub(crate) enum Signal {
     Finished = 8,
 }
 
+/// A set of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SignalSet(u8);
+
+impl SignalSet {
+    pub(crate) const NONE: Self = Self(0);
+    const ALL: Self = Self(0b1111);
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn contains(self, signal: Signal) -> bool {
+        self.0 & signal as u8 != 0
+    }
+
+    pub(crate) const fn add(&mut self, signal: Signal) {
+        self.0 |= signal as u8;
+    }
+
+    /// Takes the first one out.
+    pub(crate) fn pop(&mut self) -> Option<Signal> {
+        let all = [Signal::Head, Signal::Readable, Signal::Writable, Signal::Finished];
+        let first = all.into_iter().find(|signal| self.contains(*signal))?;
+        self.0 &= !(first as u8);
+        Some(first)
+    }
+}
+
+impl From<Signal> for SignalSet {
+    fn from(signal: Signal) -> Self {
+        Self(signal as u8)
+    }
+}
+
 /// Which events a call may still raise, and which wait in the queue.
 ///
 /// A kind is raised only while it is armed, and raising disarms it. `Readable` and `Writable` are armed
@@ -40,40 +75,38 @@ pub(crate) enum Signal {
 /// This is what bounds the event queue by four entries a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
-    armed: u8,
-    queued: u8,
+    armed: SignalSet,
+    queued: SignalSet,
 }
 
 impl Signals {
     const fn new() -> Self {
-        Self { armed: 0b1111, queued: 0 }
+        Self { armed: SignalSet::ALL, queued: SignalSet::NONE }
     }
 
     pub(crate) fn arm(&mut self, signal: Signal) {
-        self.armed |= signal as u8;
+        self.armed.add(signal);
     }
 
     /// Would [`raise`](Self::raise) queue the event?
     pub(crate) fn is_armed(self, signal: Signal) -> bool {
-        self.armed & signal as u8 != 0
+        self.armed.contains(signal)
     }
 
-    /// True if the event is to be queued now.
-    pub(crate) fn raise(&mut self, signal: Signal) -> bool {
-        let raised = self.is_armed(signal);
-        self.armed &= !(signal as u8);
-        if raised {
-            self.queued |= signal as u8;
-        }
+    /// Those of `due` that are to be queued now.
+    pub(crate) fn raise(&mut self, due: SignalSet) -> SignalSet {
+        let raised = SignalSet(self.armed.0 & due.0);
+        self.armed.0 &= !raised.0;
+        self.queued.0 |= raised.0;
         raised
     }
 
     pub(crate) fn delivered(&mut self, signal: Signal) {
-        self.queued &= !(signal as u8);
+        self.queued.0 &= !(signal as u8);
     }
 
     pub(crate) fn has_queued(self) -> bool {
-        self.queued != 0
+        !self.queued.is_empty()
     }
 }
 
@@ -180,14 +213,18 @@ mod tests {
 
     #[test]
     fn an_event_is_raised_once_until_it_is_armed_again() {
+        let (readable, none) = (SignalSet::from(Signal::Readable), SignalSet::NONE);
         let mut signals = Signals::new();
-        assert!(signals.raise(Signal::Readable));
-        assert!(!signals.raise(Signal::Readable));
+        assert_eq!(signals.raise(readable), readable);
+        assert_eq!(signals.raise(readable), none);
         assert!(signals.has_queued());
         signals.delivered(Signal::Readable);
         assert!(!signals.has_queued());
-        assert!(!signals.raise(Signal::Readable), "not acted on yet");
+        assert_eq!(signals.raise(readable), none, "not acted on yet");
         signals.arm(Signal::Readable);
-        assert!(signals.raise(Signal::Readable));
+        assert_eq!(signals.raise(SignalSet::ALL), SignalSet::ALL);
+        let mut all = SignalSet::ALL;
+        let order = core::iter::from_fn(|| all.pop());
+        assert!(order.eq([Signal::Head, Signal::Readable, Signal::Writable, Signal::Finished]));
     }
 }

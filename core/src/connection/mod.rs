@@ -31,7 +31,7 @@ use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
-use calls::{Call, Calls, Signal};
+use calls::{Call, Calls, Signal, SignalSet};
 use events::Events;
 use role::Machine;
 
@@ -232,7 +232,8 @@ impl<R: Role> Connection<R> {
             }
             Incoming::Writable { call, .. } => {
                 if let Some((id, call)) = self.calls.at(call) {
-                    self.events.raise(id, &mut call.signals, Signal::Writable);
+                    let raised = call.signals.raise(Signal::Writable.into());
+                    self.events.push_call(id, raised);
                 }
             }
             Incoming::Connected => self.events.push(Event::Connected { version: HttpVersion::Http2 }),
@@ -278,15 +279,17 @@ impl<R: Role> Connection<R> {
             R::follow(self, id);
         }
         let Some(Call { machine, signals, is_over, .. }) = self.calls.get_mut(id) else { return };
+        let mut due = SignalSet::NONE;
         if signals.is_armed(Signal::Head) && machine.has_head() {
-            self.events.raise(id, signals, Signal::Head);
+            due.add(Signal::Head);
         }
         if signals.is_armed(Signal::Readable) && machine.is_readable() {
-            self.events.raise(id, signals, Signal::Readable);
+            due.add(Signal::Readable);
         }
         if *is_over {
-            self.events.raise(id, signals, Signal::Finished);
+            due.add(Signal::Finished);
         }
+        self.events.push_call(id, signals.raise(due));
     }
 
     fn go_away(&mut self) {

@@ -54,7 +54,6 @@ impl Connection<Client> {
         let prefix = machine.envelope(len, false).map_err(open_error)?;
         machine.finish().map_err(open_error)?;
         let (deadline, call) = (machine.deadline_field(), self.calls.next_id().index() as u32);
-        own_fields.clear();
         let rest = machine.request_rest(options, own_fields);
         let mut region = self.http.write_request(head, rest, deadline, call, Message { prefix, len }, now)?;
         encode_in_place(region.payload(), len, fill).map_err(OpenError::Codec)?;

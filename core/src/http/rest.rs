@@ -21,6 +21,11 @@ impl Rest<'static> {
 }
 
 impl Rest<'_> {
+    /// Whether there is no field.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.fields.is_empty() && self.last.is_none()
+    }
+
     /// Calls `f` with each field in wire order: name, value, sensitivity.
     pub(crate) fn each(&self, f: &mut dyn FnMut(&HeaderName, &[u8], bool)) {
         if let Some(field) = &self.first {

@@ -221,7 +221,8 @@ impl Http2 {
             self.capacity_wanted = true;
             return Err(OpenError::NoCapacity);
         }
-        let key = self.new_request(&head, call);
+        let stream = self.request_stream(&head, call);
+        let key = self.streams.insert(stream);
         if let Some(stream) = self.streams.get_mut(key) {
             stream.head = Some(Head::Request(Box::new(head)));
             self.sched.wait_for_slot(key, stream);
@@ -238,11 +239,11 @@ impl Http2 {
     }
 
     /// Client: a stream that is not on the wire yet.
-    pub(super) fn new_request(&mut self, head: &RequestHead, call: u32) -> StreamKey {
+    pub(super) fn request_stream(&self, head: &RequestHead, call: u32) -> Stream {
         let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
         stream.call = call;
         stream.is_head = head.method == Method::Head;
-        self.streams.insert(stream)
+        stream
     }
 
     /// Client: would [`open`](Self::open) find room?

@@ -5,7 +5,7 @@
 
 use alloc::collections::VecDeque;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
 use crate::buf::Transmit;
 use crate::error::{ConnectionError, ErrorCode, Timeout};
@@ -142,7 +142,14 @@ impl Http2 {
     // ---- control frames --------------------------------------------------------------------------
 
     /// The window updates that are due, each window's in one frame.
+    #[inline]
     pub(super) fn emit_control(&mut self) {
+        if self.recv_window.is_due() || !self.updates.is_empty() {
+            self.write_updates();
+        }
+    }
+
+    fn write_updates(&mut self) {
         if let Some(increment) = self.recv_window.update() {
             frame::window_update(self.control(frame::WINDOW_UPDATE_LEN), 0, increment);
         }
@@ -309,13 +316,11 @@ impl Http2 {
     /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
     /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
     pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
-        let dst = self.arena.reserve(HEADER_LEN + block.max_len(&self.encoder));
-        let before = dst.len();
-        dst.put_slice(&[0; HEADER_LEN]);
-        block.encode(&mut self.encoder, dst);
-        let len = dst.len() - before - HEADER_LEN;
+        let len = block.write(&mut self.encoder, &mut self.arena);
         let limit = self.peer.max_frame_size as usize;
         let first = frame::headers_header(id, len.min(limit) as u32, end_stream, len <= limit);
+        let dst = self.arena.run();
+        let before = dst.len() - len - HEADER_LEN;
         if len <= limit {
             dst[before..before + HEADER_LEN].copy_from_slice(&first.to_octets());
             return;

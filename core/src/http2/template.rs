@@ -7,10 +7,12 @@
 
 use alloc::vec::Vec;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
+use crate::buf::Arena;
 use crate::hpack::Encoder;
 use crate::http::{Field, HeaderName, Headers, RequestHead, ResponseHead, Rest};
+use crate::http2::frame::HEADER_LEN;
 
 /// Longest beginning of a block that is kept, in octets; one of indices has an octet or two a field.
 const MAX_KEPT: usize = 512;
@@ -48,18 +50,19 @@ impl From<Headers> for Template<Headers> {
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     generation: u64,
+    /// Behind room for the header of the frame.
     octets: Vec<u8>,
 }
 
 impl Kept {
-    /// The octets that `encoder` would write now.
+    /// Room for a frame's header, and the octets that `encoder` would write now.
     fn octets(&self, encoder: &Encoder) -> Option<&[u8]> {
         (!self.octets.is_empty() && self.generation == encoder.generation()).then_some(&self.octets)
     }
 
     fn keep(&mut self, encoder: &Encoder, octets: &[u8]) {
         self.octets.clear();
-        if encoder.is_repeatable() && octets.len() <= MAX_KEPT {
+        if encoder.is_repeatable() && octets.len() <= HEADER_LEN + MAX_KEPT {
             self.octets.extend_from_slice(octets);
             self.generation = encoder.generation();
         }
@@ -107,36 +110,50 @@ impl<'a> Block<'a> {
         Self { begin: Begin::Trailers(&template.head), kept: Some(&mut template.kept), rest }
     }
 
-    /// Most octets that [`encode`](Self::encode) appends.
-    pub(super) fn max_len(&self, encoder: &Encoder) -> usize {
-        let mut len = 0;
-        let mut add = |name: &HeaderName, value: &[u8], _| {
-            len += Encoder::max_field_len(name.as_bytes().len(), value.len());
-        };
-        self.rest.each(&mut add);
+    /// Appends room for a frame's header, and the block; returns how long the block is.
+    pub(super) fn write(&mut self, encoder: &mut Encoder, arena: &mut Arena) -> usize {
         match self.kept.as_ref().and_then(|kept| kept.octets(encoder)) {
-            Some(octets) => len + octets.len(),
-            None => {
-                self.begin.each(&mut add);
-                len + Encoder::MAX_BEGIN_LEN
+            Some(octets) => {
+                arena.reserve(octets.len() + self.max_rest_len()).put_slice(octets);
+                let len = octets.len() - HEADER_LEN;
+                if self.rest.is_empty() { len } else { len + self.write_rest(encoder, arena) }
             }
+            None => self.encode(encoder, arena),
         }
     }
 
-    /// Appends the block.
-    pub(super) fn encode(&mut self, encoder: &mut Encoder, dst: &mut BytesMut) {
-        match self.kept.as_ref().and_then(|kept| kept.octets(encoder)) {
-            Some(octets) => dst.put_slice(octets),
-            None => {
-                let start = dst.len();
-                encoder.begin(dst);
-                self.begin.each(&mut |name, value, sensitive| encoder.field(name, value, sensitive, dst));
-                if let Some(kept) = &mut self.kept {
-                    kept.keep(encoder, dst.get(start..).unwrap_or_default());
-                }
-            }
+    /// The plain way of [`write`](Self::write).
+    fn encode(&mut self, encoder: &mut Encoder, arena: &mut Arena) -> usize {
+        let mut bound = HEADER_LEN + Encoder::MAX_BEGIN_LEN + self.max_rest_len();
+        self.begin.each(&mut |name, value, _| {
+            bound += Encoder::max_field_len(name.as_bytes().len(), value.len());
+        });
+        let dst = arena.reserve(bound);
+        let start = dst.len();
+        dst.put_slice(&[0; HEADER_LEN]);
+        encoder.begin(dst);
+        self.begin.each(&mut |name, value, sensitive| encoder.field(name, value, sensitive, dst));
+        let beginning = dst.get(start..).unwrap_or_default();
+        let len = beginning.len() - HEADER_LEN;
+        if let Some(kept) = &mut self.kept {
+            kept.keep(encoder, beginning);
         }
+        len + self.write_rest(encoder, arena)
+    }
+
+    fn write_rest(&self, encoder: &mut Encoder, arena: &mut Arena) -> usize {
+        let dst = arena.run();
+        let start = dst.len();
         self.rest.each(&mut |name, value, sensitive| encoder.field(name, value, sensitive, dst));
+        dst.len() - start
+    }
+
+    fn max_rest_len(&self) -> usize {
+        let mut len = 0;
+        if !self.rest.is_empty() {
+            self.rest.each(&mut |name, value, _| len += Encoder::max_field_len(name.as_bytes().len(), value.len()));
+        }
+        len
     }
 }
 

@@ -83,11 +83,17 @@ impl Http2 {
         self.check_size(head.list_size + rest.list_size() + deadline_size)?;
         let deadline = deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
         let rest = Rest { last: deadline, ..rest };
-        let key = self.new_request(&head.head, call);
+        // Its turn is now, and it is on the wire from the beginning.
+        let id = self.next_id;
+        let mut stream = self.request_stream(&head.head, call);
+        stream.id = id;
+        stream.state.sent_head();
+        let key = self.streams.insert(stream);
+        self.streams.bind_id(id, key);
+        self.next_id += 2;
         self.active += 1;
-        self.uncommitted += 1;
         self.note_busy();
-        Ok(self.begin(key, &mut Block::of_request(head, rest), message, true))
+        Ok(self.begin(key, id, &mut Block::of_request(head, rest), message, true))
     }
 
     /// Server: writes the head of a response and lends the region of its message, which is the end of the response if
@@ -102,14 +108,22 @@ impl Http2 {
         now: Instant,
     ) -> Region<'_> {
         self.tick(now);
-        self.begin(key, &mut Block::of_response(head, rest), message, end)
+        let mut id = 0;
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.state.sent_head();
+            id = stream.id;
+        }
+        self.begin(key, id, &mut Block::of_response(head, rest), message, end)
     }
 
-    fn begin(&mut self, key: StreamKey, head: &mut Block<'_>, message: Message, end: bool) -> Region<'_> {
+    fn begin(&mut self, key: StreamKey, id: u32, head: &mut Block<'_>, message: Message, end: bool) -> Region<'_> {
         self.emit_control();
         let octets = message.octets();
-        self.write_head(key, end && octets == 0, head);
-        let id = self.streams.get(key).map_or(0, |stream| stream.id);
+        let is_whole = end && octets == 0;
+        self.write_block(id, is_whole, head);
+        if is_whole {
+            self.sent_end(key);
+        }
         let run = self.arena.reserve(HEADER_LEN + octets);
         let start = run.len();
         if octets > 0 {
