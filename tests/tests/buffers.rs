@@ -87,6 +87,22 @@ fn input_costs_no_allocation_per_read() {
     assert_eq!(cost.allocations, 0);
 }
 
+/// A bulk transfer whose octets are copied out needs one window, which is neither replaced nor zeroed again.
+#[test]
+fn bulk_input_that_is_copied_out_costs_no_allocation() {
+    let mut input = RecvBuf::new(64 * 1024);
+    let mut turn = || {
+        for _ in 0..1_000 {
+            let n = input.space().len();
+            input.commit(n);
+            input.skip(input.len() - 5);
+        }
+    };
+    turn();
+    let ((), cost) = measure(turn);
+    assert_eq!(cost.allocations, 0);
+}
+
 /// A kept message pins its window, and only that: the windows before and after it are given back.
 #[test]
 fn a_kept_slice_pins_one_window() {

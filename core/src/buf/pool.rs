@@ -1,6 +1,7 @@
 //! Reuse of the buffers of large messages.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::ops::RangeInclusive;
 use core::{fmt, mem};
 
@@ -15,7 +16,9 @@ use super::MessageBuf;
 /// `keep` is called, or whether the call failed. Static and owner-backed `Bytes` are never handed out.
 ///
 /// Keeps at most 16 buffers of 512 B to 8 MiB and at most the given bytes in all; the rest goes back to
-/// the allocator. Buffers still in flight count with the length that `keep` saw, until they are free.
+/// the allocator. Buffers still in flight count with the length that `keep` saw, until they are free. Where there are
+/// too many, the smallest go, which are the cheapest to get again, and of equal ones the last to come: a steady load
+/// of more than fits goes on using those that do.
 pub struct BufferPool {
     /// Oldest first.
     pub(super) slots: Vec<Slot>,
@@ -66,8 +69,6 @@ impl BufferPool {
 
     /// Keeps the memory of `bytes` for a later [`get`](Self::get), once every other handle is gone. Any
     /// slice of a buffer gives the whole buffer back.
-    ///
-    /// Makes room by dropping the oldest buffers.
     pub fn keep(&mut self, bytes: Bytes) {
         if !bytes.is_empty() && bytes.len() <= Self::MAX_BUFFER.min(self.max_bytes) {
             self.slots.push(Slot::InFlight(bytes));
@@ -124,12 +125,12 @@ impl BufferPool {
             }
         });
         let mut bytes = self.bytes();
-        let mut excess = 0;
-        while self.slots.len() - excess > Self::MAX_SLOTS || bytes > self.max_bytes {
-            bytes -= self.slots[excess].bytes();
-            excess += 1;
+        while self.slots.len() > Self::MAX_SLOTS || bytes > self.max_bytes {
+            let by_worth = self.slots.iter().enumerate().map(|(i, slot)| (slot.bytes(), Reverse(i)));
+            let Some((least, Reverse(i))) = by_worth.min() else { break };
+            bytes -= least;
+            self.slots.remove(i);
         }
-        self.slots.drain(..excess);
     }
 }
 

@@ -1,24 +1,25 @@
 //! The receive window: what the transport read and the connection has not consumed yet.
 
-use core::fmt;
+use core::{fmt, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Bytes read from the transport, on their way into [`handle_input`](crate::Connection::handle_input).
 ///
 /// One window of memory. Read into [`space`](Self::space), report the count with
-/// [`commit`](Self::commit). The connection splits payloads off without copying them, so a window lives
+/// [`commit`](Self::commit). The connection splits small payloads off without copying them, so a window lives
 /// until the last payload in it is dropped; a new one takes its place when less than 1 KiB is left, or
-/// the old one is used again if nothing of it is held any more.
+/// the old one is used again if nothing of it is held any more. What was consumed otherwise is room for the
+/// next read at once: a bulk transfer goes through one window, which stays in the processor's cache.
 ///
 /// The window starts at the size given to [`new`](Self::new) and doubles up to 64 KiB while reads fill
 /// it; [`release_idle`](Self::release_idle) gives it back while a connection is silent.
 pub struct RecvBuf {
-    /// Initialised memory: what was skipped, unread bytes, then space for the next read. Always zeroed or
+    /// Initialised memory: what was consumed, unread bytes, then space for the next read. Always zeroed or
     /// read, so that `space` needs neither `unsafe` nor a zeroing per read.
     pub(super) window: BytesMut,
-    /// Bytes at the front of `window` that were skipped: to take each of them off would cost more.
-    skipped: usize,
+    /// Consumed bytes at the front of `window`, which nobody holds.
+    consumed: usize,
     /// Unread bytes behind them.
     unread: usize,
     /// Size of the first window, in bytes.
@@ -27,6 +28,8 @@ pub struct RecvBuf {
     next: usize,
     /// Size of the present window, in bytes.
     size: usize,
+    /// A read filled the little that splitting has left of the window.
+    is_cramped: bool,
 }
 
 impl RecvBuf {
@@ -34,21 +37,24 @@ impl RecvBuf {
     const MIN_SPACE: usize = 1024;
     /// Size up to which windows double, in bytes.
     const MAX_WINDOW: usize = 64 * 1024;
+    /// Up to so many unread bytes are moved to the front before each read, which costs next to nothing: the
+    /// beginning of a frame, as a rule.
+    const MOVED: usize = 64;
 
     /// An empty buffer whose first window has `chunk` bytes (at least 2 KiB); 16 KiB suits most uses.
     ///
     /// No memory is taken before the first [`space`](Self::space).
     pub fn new(chunk: usize) -> Self {
         let initial = chunk.max(2 * Self::MIN_SPACE);
-        Self { window: BytesMut::new(), skipped: 0, unread: 0, initial, next: initial, size: 0 }
+        Self { window: BytesMut::new(), consumed: 0, unread: 0, initial, next: initial, size: 0, is_cramped: false }
     }
 
     /// Room for one read: at least 1 KiB of initialised memory directly behind the unread bytes.
     ///
-    /// What it contains is meaningless. Unread bytes move only when the window is replaced.
+    /// What it contains is meaningless.
     pub fn space(&mut self) -> &mut [u8] {
         self.make_space(Self::MIN_SPACE);
-        self.window.split_at_mut(self.skipped + self.unread).1
+        self.window.split_at_mut(self.consumed + self.unread).1
     }
 
     /// Takes the first `n` bytes of [`space`](Self::space) as read.
@@ -56,20 +62,21 @@ impl RecvBuf {
     /// # Panics
     /// If `n` is more than the space that was offered.
     pub fn commit(&mut self, n: usize) {
-        let space = self.left();
+        let space = self.space_left();
         assert!(n <= space, "committed {n} bytes of {space}");
         self.unread += n;
-        // A read that fills half a window or more left something in the transport: read more at a time.
+        // A read that fills what it was offered left something in the transport: read more at a time.
         if n == space && n >= self.size / 2 {
             self.next = self.size.saturating_mul(2).min(Self::MAX_WINDOW).max(self.size);
         }
+        self.is_cramped |= n == space && n < self.size / 2;
     }
 
     /// Appends `data` by copying it.
     pub fn extend(&mut self, data: &[u8]) {
         if !data.is_empty() {
             self.make_space(data.len());
-            let end = self.skipped + self.unread;
+            let end = self.consumed + self.unread;
             self.window[end..end + data.len()].copy_from_slice(data);
             self.unread += data.len();
         }
@@ -97,14 +104,14 @@ impl RecvBuf {
 
     /// The unread bytes.
     pub(crate) fn data(&self) -> &[u8] {
-        &self.window[self.skipped..self.skipped + self.unread]
+        &self.window[self.consumed..self.consumed + self.unread]
     }
 
     /// Splits the first `n` unread bytes off without copying them.
     pub(crate) fn split_to(&mut self, n: usize) -> Bytes {
         assert!(n <= self.unread, "split {n} of {} unread bytes", self.unread);
+        self.window.advance(mem::take(&mut self.consumed));
         self.unread -= n;
-        self.drop_skipped();
         self.window.split_to(n).freeze()
     }
 
@@ -112,33 +119,33 @@ impl RecvBuf {
     pub(crate) fn skip(&mut self, n: usize) {
         assert!(n <= self.unread, "skipped {n} of {} unread bytes", self.unread);
         self.unread -= n;
-        self.skipped += n;
+        self.consumed = if self.unread == 0 { 0 } else { self.consumed + n };
     }
 
-    fn drop_skipped(&mut self) {
-        self.window.advance(core::mem::take(&mut self.skipped));
-    }
-
-    /// Bytes behind the unread ones.
-    fn left(&self) -> usize {
-        self.window.len() - self.skipped - self.unread
+    fn space_left(&self) -> usize {
+        self.window.len() - self.consumed - self.unread
     }
 
     /// Makes the window hold at least `n` bytes behind the unread ones.
     fn make_space(&mut self, n: usize) {
-        if self.left() >= n {
+        if self.consumed > 0 && (self.unread <= Self::MOVED || self.space_left() < n) {
+            let end = self.consumed + self.unread;
+            self.window.copy_within(mem::take(&mut self.consumed)..end, 0);
+        }
+        let is_outgrown = (self.size < self.next || self.is_cramped) && self.unread <= Self::MOVED;
+        if self.space_left() >= n && !is_outgrown {
             return;
         }
-        self.drop_skipped();
         let size = self.next.max(self.unread.saturating_add(n));
         // With the zeroed rest still counted as length, `try_reclaim` would refuse.
         self.window.truncate(self.unread);
         if size > self.size || !self.window.try_reclaim(size - self.unread) {
-            let old = core::mem::replace(&mut self.window, BytesMut::with_capacity(size));
+            let old = mem::replace(&mut self.window, BytesMut::with_capacity(size));
             self.window.extend_from_slice(&old);
         }
         self.window.resize(size, 0);
         self.size = size;
+        self.is_cramped = false;
     }
 }
 

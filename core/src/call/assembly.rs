@@ -36,16 +36,21 @@ impl Assembly {
     /// Appends a piece. Pieces behind the expected length are the caller's to refuse.
     pub(crate) fn push(&mut self, piece: Bytes, landing: &mut Landing<'_>) {
         match self.expected {
-            Some(expected) if piece.len() < expected => {
-                self.make_room(piece.len(), expected, landing);
-                self.tail.extend_from_slice(&piece);
-            }
+            Some(expected) if piece.len() < expected => self.extend(&piece, landing),
             None if piece.len() < WAIT_FROM => self.tail.extend_from_slice(&piece),
             _ => {
                 self.message.push(mem::take(&mut self.tail).freeze());
                 self.message.push(piece);
             }
         }
+    }
+
+    /// Appends a copy of octets that are not all of the message.
+    pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) {
+        if let Some(expected) = self.expected {
+            self.make_room(octets.len(), expected, landing);
+        }
+        self.tail.extend_from_slice(octets);
     }
 
     /// Octets so far.

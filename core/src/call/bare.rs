@@ -71,6 +71,18 @@ impl Decoder {
         Ok(())
     }
 
+    /// Copies octets to the end of the body, if it has begun and its length is known to hold them; false if not, and
+    /// then nothing happened.
+    pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        let len = self.message.len();
+        let expected = self.expected.unwrap_or_default().min(self.max_message);
+        let is_within = self.state == State::Receiving && len > 0 && octets.len() <= expected.saturating_sub(len);
+        if is_within {
+            self.message.extend(octets, landing);
+        }
+        is_within
+    }
+
     /// The body ended.
     pub(crate) fn end(&mut self) {
         if self.state == State::Receiving {
@@ -159,14 +171,20 @@ mod tests {
     #[test]
     fn any_split_gives_the_same_message() {
         let body: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
+        let mut pool = BufferPool::new(0);
         for size in [1, 7, 1023, 1024, 4999, 5000] {
             for expected in [None, Some(body.len())] {
                 let mut decoder = Decoder::new(5000);
                 if let Some(len) = expected {
                     decoder.expect_len(len).unwrap();
                 }
-                for piece in body.chunks(size) {
-                    push(&mut decoder, Bytes::copy_from_slice(piece)).unwrap();
+                for (i, piece) in body.chunks(size).enumerate() {
+                    let landing = &mut Landing::alone(&mut pool);
+                    let is_taken = i % 2 == 1 && decoder.extend(piece, landing);
+                    assert_eq!(is_taken, i % 2 == 1 && expected.is_some());
+                    if !is_taken {
+                        decoder.push(Bytes::copy_from_slice(piece), landing).unwrap();
+                    }
                 }
                 assert_eq!(decoder.buffered(), body.len());
                 decoder.end();

@@ -57,6 +57,12 @@ impl Decoder {
         either!(self, decoder => decoder.push(data, landing))
     }
 
+    /// Copies octets to the end of the message that has begun, if they all belong to it: what
+    /// [`push`](Self::push) would do with them. False if not, and then nothing happened.
+    pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        either!(self, decoder => decoder.extend(octets, landing))
+    }
+
     /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
     pub(crate) fn end(&mut self) {
         if let Self::Bare(decoder) = self {

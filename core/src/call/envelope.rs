@@ -88,6 +88,17 @@ impl Decoder {
         (is_between && is_whole && self.scan.check(flags, payload.len()).is_ok()).then_some(flags)
     }
 
+    /// Copies octets to the end of the message that has begun, if they all belong to it; false if not, and then nothing
+    /// happened.
+    pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        let is_taken = self.front.extend(octets, landing);
+        if is_taken {
+            self.buffered += octets.len();
+            self.scan.missing -= octets.len();
+        }
+        is_taken
+    }
+
     /// The next complete message; `pool` has the memory for the one behind it.
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         let message = self.front.take()?;
@@ -260,6 +271,20 @@ impl Front {
                 *self = Self::Complete(mem::take(message).finish());
             }
         }
+    }
+
+    /// Appends octets that all belong to this message, and are not its first. False if they do not.
+    fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        let Self::Payload { missing, message } = self else { return false };
+        let is_within = octets.len() <= *missing && message.len() > 0;
+        if is_within {
+            *missing -= octets.len();
+            message.extend(octets, landing);
+            if *missing == 0 {
+                *self = Self::Complete(mem::take(message).finish());
+            }
+        }
+        is_within
     }
 
     /// The message, if it is complete; the next one begins.

@@ -149,6 +149,12 @@ impl ServerCall {
         }
     }
 
+    /// As [`handle_data_in`](Self::handle_data_in) of octets within a message that has begun, by copying them. False if
+    /// they are not, and then nothing happened.
+    pub(crate) fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        self.is_receiving() && self.decoder.extend(octets, landing)
+    }
+
     /// The end of the request; its trailers mean nothing in any dialect.
     pub fn handle_end(&mut self, _trailers: Option<Headers>) {
         if !self.is_receiving() {

@@ -19,8 +19,6 @@ mod tests;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-
 pub use client::Endpoint;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
@@ -90,7 +88,10 @@ impl<R: Role> Connection<R> {
     pub fn handle_input(&mut self, input: &mut RecvBuf, now: Instant) {
         let now = self.advance(now);
         while let Some(incoming) = self.http.next(input, now) {
-            self.dispatch(incoming, now);
+            match incoming {
+                Incoming::Data { stream, call, len, end } => self.deliver(stream, call, input, len, end),
+                incoming => self.dispatch(incoming, now),
+            }
         }
     }
 
@@ -225,7 +226,8 @@ impl<R: Role> Connection<R> {
         match incoming {
             Incoming::Request { stream, head, end } => R::request(self, stream, head, end, now),
             Incoming::Response { call, head, end, .. } => self.with(call, |conn, id| R::response(conn, id, head, end)),
-            Incoming::Data { stream, call, data, end } => self.deliver(stream, call, data, end),
+            // Data comes with input, and is delivered there.
+            Incoming::Data { .. } => {}
             Incoming::Trailers { call, headers, .. } => self.with(call, |conn, id| R::trailers(conn, id, headers)),
             Incoming::Reset { call, code, by_peer, .. } => {
                 self.with(call, |conn, id| R::reset(conn, id, code, by_peer));
@@ -251,12 +253,18 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    fn deliver(&mut self, stream: StreamKey, index: u32, data: Bytes, end: bool) {
-        let Some((id, call)) = self.calls.at(index) else { return };
-        let len = data.len();
+    /// Hands the next `len` octets of the input to a call.
+    fn deliver(&mut self, stream: StreamKey, index: u32, input: &mut RecvBuf, len: usize, end: bool) {
+        let Some((id, call)) = self.calls.at(index) else { return input.skip(len) };
         let held = call.machine.buffered();
         let may_come = if end { 0 } else { self.http.may_come(stream) };
-        call.machine.handle_data(data, &mut Landing { pool: &mut self.landing_pool, may_come });
+        let landing = &mut Landing { pool: &mut self.landing_pool, may_come };
+        // The middle of a large message is copied to where the message lies, and the window stays whole.
+        if call.machine.extend_message(input.data().get(..len).unwrap_or_default(), landing) {
+            input.skip(len);
+        } else {
+            call.machine.handle_data(input.split_to(len), landing);
+        }
         if end {
             call.machine.handle_end();
         }

@@ -95,6 +95,9 @@ pub(crate) trait Behaviour: Sized {
 /// What a connection needs of a call machine, whichever its role.
 pub(crate) trait Machine {
     fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>);
+    /// Copies octets to the end of the message that has begun, if they all belong to it; false if not, and then
+    /// nothing happened.
+    fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool;
     /// The peer's half ended without trailers, or they mean nothing.
     fn handle_end(&mut self);
     fn recv(&mut self, pool: &mut BufferPool) -> Recv;
@@ -121,6 +124,10 @@ pub(crate) trait Machine {
 impl Machine for ClientCall {
     fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
         self.handle_data_in(data, landing);
+    }
+
+    fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        self.extend_message(octets, landing)
     }
 
     fn handle_end(&mut self) {
@@ -176,6 +183,10 @@ impl Machine for ClientCall {
 impl Machine for ServerCall {
     fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
         self.handle_data_in(data, landing);
+    }
+
+    fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        self.extend_message(octets, landing)
     }
 
     fn handle_end(&mut self) {

@@ -9,8 +9,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
-use bytes::Bytes;
-
 use crate::buf::Arena;
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeout};
@@ -42,8 +40,9 @@ pub(crate) enum Incoming {
     Request { stream: StreamKey, head: Arc<RequestHead>, end: bool },
     /// Client: the final response head.
     Response { stream: StreamKey, call: u32, head: Arc<ResponseHead>, end: bool },
-    /// A piece of body, as it arrived. The stream's credit waits for [`Http2::consumed`].
-    Data { stream: StreamKey, call: u32, data: Bytes, end: bool },
+    /// A piece of body: the next `len` octets of the input, which are the owner's to take off before it asks for more.
+    /// The stream's credit waits for [`Http2::consumed`].
+    Data { stream: StreamKey, call: u32, len: usize, end: bool },
     /// Trailers, which end the peer's half.
     Trailers { stream: StreamKey, call: u32, headers: Arc<Headers> },
     /// The stream is gone: the peer reset it or never processed it (`by_peer`), or we did, because of a

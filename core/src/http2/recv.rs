@@ -100,7 +100,8 @@ impl Http2 {
             self.keepalive.on_read(self.now);
         }
         let incoming = self.parse(input);
-        self.unread = input.len();
+        let taken = if let Some(Incoming::Data { len, .. }) = &incoming { *len } else { 0 };
+        self.unread = input.len() - taken;
         incoming
     }
 
@@ -473,7 +474,6 @@ impl Http2 {
             self.parser.state = State::Data(data);
             return Step::Starved;
         }
-        let octets = input.split_to(n);
         data.left -= n;
         let end = data.left == 0 && data.end;
         self.parser.state = match (data.left, data.padding) {
@@ -481,22 +481,24 @@ impl Http2 {
             (0, padding) => State::Skip(padding),
             _ => State::Data(data),
         };
-        match data.stream {
-            Some(key) if n > 0 || end => self.deliver(key, octets, end),
-            _ => Step::Progress,
+        let event = data.stream.filter(|_| n > 0 || end).and_then(|key| self.deliver(key, n, end));
+        match event {
+            Some(event) => Step::Event(event),
+            None => {
+                input.skip(n);
+                Step::Progress
+            }
         }
     }
 
-    fn deliver(&mut self, key: StreamKey, data: Bytes, end: bool) -> Step {
+    fn deliver(&mut self, key: StreamKey, len: usize, end: bool) -> Option<Incoming> {
         // Between two pieces of a frame the stream may have been reset from our side.
-        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.state.remote().is_some()) else {
-            return Step::Progress;
-        };
+        let stream = self.streams.get_mut(key).filter(|stream| stream.state.remote().is_some())?;
         let (call, released) = (stream.call, stream.released);
         if end {
             self.received_end(key);
         }
-        if released { Step::Progress } else { Step::Event(Incoming::Data { stream: key, call, data, end }) }
+        (!released).then_some(Incoming::Data { stream: key, call, len, end })
     }
 
     /// END_STREAM arrived.

@@ -36,7 +36,7 @@ impl<C: Invoke, Req, Res> UnaryCall<C, Req, Res> {
 
     /// Awaits the response with the metadata around it.
     pub fn full(self) -> UnaryResponse<C, Req, Res> {
-        UnaryResponse(SingleRequest::new(self.invoke, self.method, self.request, self.setup))
+        UnaryResponse(Some(SingleRequest::new(self.invoke, self.method, self.request, self.setup)))
     }
 }
 
@@ -63,14 +63,18 @@ impl<C: Invoke, Req, Res> Future for UnaryMessage<C, Req, Res> {
 
 /// A unary call that runs; its output is the message with the metadata around it.
 #[must_use = "futures do nothing unless polled"]
-pub struct UnaryResponse<C, Req: 'static, Res: 'static>(SingleRequest<C, Req, Res>);
+pub struct UnaryResponse<C, Req: 'static, Res: 'static>(Option<SingleRequest<C, Req, Res>>);
 
 impl<C: Invoke, Req, Res> Future for UnaryResponse<C, Req, Res> {
     type Output = Result<Response<Res>, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut outcome = ready!(self.0.poll_with(cx, RawReceiver::poll_outcome))?.0;
-        let message = decode(self.0.response_codec(), &mut outcome.message)?;
+        let call = self.0.as_mut().expect("polled after its output");
+        let codec = call.response_codec();
+        let mut outcome = ready!(call.poll_with(cx, RawReceiver::poll_outcome))?.0;
+        // Nothing is repeated any more: the memory of the request may serve the response.
+        self.0 = None;
+        let message = decode(codec, &mut outcome.message)?;
         Poll::Ready(Ok(Response::new(message, outcome.headers, outcome.trailers)))
     }
 }

@@ -101,6 +101,45 @@ fn a_window_is_used_again_exactly_when_nobody_holds_a_slice_of_it() {
     drop(held);
 }
 
+/// What is copied out leaves its room to the next read: after the window has grown, every read has nearly all of it.
+#[test]
+fn a_bulk_transfer_that_is_copied_out_stays_in_one_window() {
+    let mut buf = RecvBuf::new(16 * 1024);
+    for _ in 0..2 {
+        let n = buf.space().len();
+        buf.commit(n);
+        buf.skip(n);
+    }
+    let (memory, len) = (buf.space().as_ptr(), buf.space().len());
+    assert_eq!(len, 64 * 1024);
+    buf.commit(len);
+    for round in 0..100u8 {
+        // The beginning of a frame is left over each time.
+        buf.skip(buf.len() - 5);
+        assert_eq!(buf.space().len(), len - 5);
+        assert_eq!(buf.data().as_ptr(), memory, "the window is the same in round {round}");
+        let n = buf.space().len();
+        buf.space().fill(round);
+        buf.commit(n);
+        assert!(round == 0 || buf.data().starts_with(&[round - 1; 5]), "the rest moved with it");
+    }
+}
+
+/// Splitting leaves little of a window; a transfer that fills it gets a whole one, and does not crawl on.
+#[test]
+fn reads_that_fill_the_rest_of_a_window_are_offered_a_whole_one() {
+    let mut buf = RecvBuf::new(64 * 1024);
+    buf.space();
+    buf.commit(62 * 1024);
+    drop(buf.split_to(62 * 1024));
+    for expected in [2 * 1024, 64 * 1024, 64 * 1024] {
+        let n = buf.space().len();
+        assert_eq!(n, expected);
+        buf.commit(n);
+        buf.skip(n);
+    }
+}
+
 /// A partial frame survives the change of windows and stays directly before the next read.
 #[test]
 fn the_unread_rest_moves_with_the_window() {

@@ -98,6 +98,12 @@ impl ClientCall {
         }
     }
 
+    /// As [`handle_data_in`](Self::handle_data_in) of octets within a message that has begun, by copying them. False if
+    /// they are not, and then nothing happened.
+    pub(crate) fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        matches!(self.state, State::Body) && self.decoder.extend(octets, landing)
+    }
+
     /// The end of the response: its trailers, or `None` if it ended without.
     pub fn handle_end(&mut self, trailers: Option<Headers>) {
         let status = trailers.map(trailers::decode);

@@ -60,6 +60,8 @@ pub(super) struct Bench {
     pub(super) engine: Http2,
     pub(super) now: Instant,
     pub(super) input: RecvBuf,
+    /// The octets of all pieces of data.
+    pub(super) taken: Vec<u8>,
     pub(super) out: Transmit,
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
@@ -143,6 +145,7 @@ impl Bench {
             engine: Http2::new(side, Arc::new(config), now),
             now,
             input: RecvBuf::new(16 * 1024),
+            taken: Vec::new(),
             out: Transmit::new(),
             encoder: Encoder::new(4096),
             decoder: Decoder::new(4096),
@@ -179,8 +182,18 @@ impl Bench {
         self.events()
     }
 
+    /// The next event; the octets of data are taken with it.
+    pub(super) fn next(&mut self) -> Option<Incoming> {
+        let event = self.engine.next(&mut self.input, self.now);
+        if let Some(Incoming::Data { len, .. }) = event {
+            self.taken.extend_from_slice(&self.input.data()[..len]);
+            self.input.skip(len);
+        }
+        event
+    }
+
     pub(super) fn events(&mut self) -> Vec<Incoming> {
-        core::iter::from_fn(|| self.engine.next(&mut self.input, self.now)).collect()
+        core::iter::from_fn(|| self.next()).collect()
     }
 
     /// As `feed`, in pieces of `piece` octets.
@@ -308,10 +321,10 @@ pub(super) fn kinds(frames: &[Sent]) -> Vec<(Kind, u32)> {
 pub(super) fn joined(events: Vec<Incoming>) -> Vec<Incoming> {
     let mut joined: Vec<Incoming> = Vec::new();
     for event in events {
-        if let Incoming::Data { stream, data, end, .. } = &event {
-            if let Some(Incoming::Data { stream: last, data: so_far, end: ended, .. }) = joined.last_mut() {
+        if let Incoming::Data { stream, len, end, .. } = &event {
+            if let Some(Incoming::Data { stream: last, len: so_far, end: ended, .. }) = joined.last_mut() {
                 if last == stream && !*ended {
-                    *so_far = [&so_far[..], &data[..]].concat().into();
+                    *so_far += len;
                     *ended = *end;
                     continue;
                 }
@@ -361,6 +374,9 @@ impl Pair {
                 }
                 out.advance(out.len());
                 while let Some(event) = to.next(input, now) {
+                    if let Incoming::Data { len, .. } = event {
+                        input.skip(len);
+                    }
                     on_event(to, event);
                 }
             }

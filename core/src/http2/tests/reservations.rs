@@ -181,8 +181,8 @@ fn a_message_in_pieces_of_a_frame_reserves_what_it_lacks_and_no_more() {
             let (piece, later) = rest.split_at(rest.len().min(1000));
             rest = later;
             for event in server.feed(piece) {
-                if let Incoming::Data { data, .. } = event {
-                    missing -= data.len();
+                if let Incoming::Data { len, .. } = event {
+                    missing -= len;
                     server.engine.need(key, missing);
                 }
             }
