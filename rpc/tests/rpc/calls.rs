@@ -21,6 +21,25 @@ fn a_unary_call_carries_message_headers_and_trailers() {
     link.assert_empty();
 }
 
+/// bg:B1: neither side makes a task for a unary call whose handler has no reason to wait. What runs is the caller, and
+/// both drivers; whoever waits is woken by them.
+#[test]
+fn a_unary_call_makes_no_task_on_either_side() {
+    let link = Link::default();
+    link.executor.block_on(link.say("opens what is opened once")).expect("answered");
+    // Tasks are numbered, so that the number of a new one tells how many there were before.
+    let tasks = || link.executor.spawn(async {});
+    let before = tasks();
+    let calls = (0..100).map(|at| link.say(&at.to_string())).collect::<Vec<_>>();
+    link.executor.block_on(async move {
+        for (at, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.expect("answered"), at.to_string());
+        }
+    });
+    assert_eq!(tasks() - before, 2, "the caller, and the task that is spawned to count");
+    link.assert_empty();
+}
+
 #[test]
 fn an_error_of_the_handler_arrives_with_its_trailers_and_says_who_failed() {
     let link = Link::default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trirpc::proto::grpc::health::v1::health_client::HealthClient;
 use trirpc::proto::test_service::echo_client::EchoClient;
-use trirpc::proto::test_service::{FailRequest, MetaRequest, SayReply, SayRequest};
+use trirpc::proto::test_service::{FailRequest, MetaReply, MetaRequest, SayReply, SayRequest};
 use trirpc::{Channel, Code, Connect, Metadata, Protocol, Status, Streaming};
 
 use crate::fleet;
@@ -82,15 +82,25 @@ impl Peer {
             .then_some("dubbo-java's servers put the status before a message, and send it raw in Latin-1")
     }
 
-    /// Each value is seen by the handler, and returns in headers and trailers, in order.
-    pub(crate) async fn comes_back(&self, values: &[(&str, &[&[u8]])]) -> Outcome {
-        let mut call = self.echo.meta(MetaRequest::default()).timeout(OK_TIME);
+    /// What the handler sees of these values, and what comes back, by one of the two unary paths.
+    async fn meta(&self, values: &[(&str, &[&[u8]])], fast: bool) -> Result<(MetaReply, Metadata, Metadata), Failure> {
+        let mut call = self.echo.meta(MetaRequest::default()).timeout(OK_TIME).unary_fast_path(fast);
         for (name, values) in values {
             for value in *values {
                 call = call.metadata(format!("x-echo-{name}"), value);
             }
         }
-        let (reply, headers, trailers) = call.full().await.map_err(told)?.into_parts();
+        Ok(call.full().await.map_err(told)?.into_parts())
+    }
+
+    /// Each value is seen by the handler, and returns in headers and trailers, in order; by both unary paths alike
+    /// (bg:S15).
+    pub(crate) async fn comes_back(&self, values: &[(&str, &[&[u8]])]) -> Outcome {
+        let (reply, headers, trailers) = self.meta(values, true).await?;
+        let (general, general_headers, general_trailers) = self.meta(values, false).await?;
+        same(comparable(&general), comparable(&reply), "seen by both paths")?;
+        same(fields(&general_headers), fields(&headers), "headers by both paths")?;
+        same(fields(&general_trailers), fields(&trailers), "trailers by both paths")?;
         let seen: BTreeMap<String, Vec<Vec<u8>>> = reply
             .seen
             .into_iter()
@@ -130,6 +140,27 @@ impl Peer {
         }
         Ok(note)
     }
+}
+
+/// The values of a key that a handler saw, as text and as octets.
+type Seen<'a> = (Vec<&'a str>, Vec<&'a [u8]>);
+
+/// All that a handler saw of a head, by keys, but for the time that was left.
+fn comparable(reply: &MetaReply) -> BTreeMap<&str, Seen<'_>> {
+    let seen = reply.seen.iter().filter(|entry| !entry.key.contains("timeout"));
+    let values = seen.map(|entry| {
+        let text = entry.values.iter().map(String::as_str).collect();
+        (&*entry.key, (text, entry.bin_values.iter().map(|value| &value[..]).collect()))
+    });
+    values.collect()
+}
+
+/// All that a server sent, but for the time; by keys, which Go sends in any order, each with its values in theirs.
+fn fields(metadata: &Metadata) -> Vec<(&str, &[u8])> {
+    let fields = metadata.iter().map(|(key, value)| (key, value.as_wire()));
+    let mut fields: Vec<_> = fields.filter(|(key, _)| *key != "date").collect();
+    fields.sort_by_key(|(key, _)| *key);
+    fields
 }
 
 pub(crate) fn all_of(metadata: &Metadata, key: &str) -> Result<Vec<Vec<u8>>, Failure> {

@@ -3,6 +3,7 @@
 //! Each property runs one script several times, with the switch in different positions, and compares what the network
 //! saw and what the callers got.
 
+mod errors;
 mod run;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
