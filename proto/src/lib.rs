@@ -81,7 +81,7 @@ pub mod codegen {
     mod stubs {
         pub use trirpc_core::call::{Code, MethodSpec, Status};
         pub use trirpc_rpc::{
-            BidiCall, BoxFuture, Channel, ClientStreamingCall, Context, IncomingCall, Invoke, MaybeSend, MaybeSync,
+            BidiCall, Channel, ClientStreamingCall, Context, Handling, IncomingCall, Invoke, MaybeSend, MaybeSync,
             Sender, ServerStreamingCall, Service, ServiceDescriptor, Streaming, UnaryCall,
         };
     }

@@ -27,6 +27,17 @@ impl Prost {
     {
         &[MethodCodec { request: &Self, response: &Self }]
     }
+
+    /// The same, for messages whose `bytes` fields are all `Vec<u8>`: these are copied once, and not twice.
+    ///
+    /// A field of type [`bytes::Bytes`] would work, and keep the memory of a whole receive window for a few bytes.
+    pub const fn owned_codecs<Req, Res>() -> &'static [MethodCodec<Req, Res>]
+    where
+        Req: prost::Message + Default + 'static,
+        Res: prost::Message + Default + 'static,
+    {
+        &[MethodCodec { request: &Owned, response: &Owned }]
+    }
 }
 
 impl<T: prost::Message + Default> Codec<T> for Prost {
@@ -44,5 +55,28 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
         T::decode(src).map_err(|error| CodecError::new(error.to_string()))
+    }
+}
+
+/// [`Prost`] for messages that keep nothing of what they are decoded from.
+#[derive(Debug)]
+struct Owned;
+
+impl<T: prost::Message + Default> Codec<T> for Owned {
+    fn name(&self) -> &'static str {
+        Codec::<T>::name(&Prost)
+    }
+
+    fn encoded_len(&self, item: &T) -> Option<usize> {
+        Prost.encoded_len(item)
+    }
+
+    fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
+        Prost.encode(item, dst)
+    }
+
+    fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
+        src.share_small();
+        Prost.decode(src)
     }
 }

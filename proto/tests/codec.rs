@@ -89,6 +89,30 @@ fn a_bytes_field_from_one_kibibyte_up_is_a_slice_of_the_message_and_a_smaller_on
 }
 
 #[test]
+fn codecs_for_messages_that_own_their_bytes_read_and_write_the_same() {
+    /// As `SayRequest`, but for the type of its payload.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Owned {
+        #[prost(string, tag = "1")]
+        text: String,
+        #[prost(bytes = "vec", tag = "2")]
+        payload: Vec<u8>,
+    }
+    let message = Owned { text: "text".into(), payload: vec![9; 40] };
+    let same = SayRequest { text: "text".into(), payload: vec![9; 40].into(), ..Default::default() };
+    let codec = Prost::owned_codecs::<Owned, Owned>()[0].request;
+    assert_eq!((codec.name(), codec.encoded_len(&message)), ("proto", Prost.encoded_len(&same)));
+    let bytes = encode(&Prost, &same);
+    let mut encoded = BytesMut::new();
+    codec.encode(&message, &mut EncodeBuf::new(&mut encoded, bytes.len())).expect("it fits");
+    assert_eq!(encoded, bytes);
+    for cut in 0..bytes.len() {
+        assert_eq!(codec.decode(&mut rope(&bytes, &[cut])), Ok(message.clone()));
+    }
+    assert!(bytes.is_unique(), "nothing of the message is kept");
+}
+
+#[test]
 fn a_message_that_does_not_fit_is_an_error() {
     let message = SayRequest { text: "twelve bytes".into(), ..Default::default() };
     let len = encode(&Prost, &message).len();

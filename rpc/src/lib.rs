@@ -13,23 +13,19 @@
 //! - of the core: `Method`, `MethodCodec`, `MethodSpec`, `CallKind`, `Status`;
 //! - clients: `Channel`, `Invoke`, `UnaryCall`, `ServerStreamingCall`, `ClientStreamingCall`, `BidiCall`,
 //!   each made by `new(invoke, &'static Method, request)`, where the last two take no request;
-//! - servers: `Arc`, `BoxFuture`, `MaybeSend`, `MaybeSync`, `Service`, `ServiceDescriptor`, `IncomingCall`,
+//! - servers: `Arc`, `Handling`, `MaybeSend`, `MaybeSync`, `Service`, `ServiceDescriptor`, `IncomingCall`,
 //!   `Context`, `Sender`, `Streaming`. An arm of `Service::call` is
 //!
 //! ```text
-//! // unary, and client_streaming with `(mut cx, mut rx)`
-//! 0 => Box::pin(async move {
-//!     if let Some((mut cx, request)) = call.unary(&SAY).await {
-//!         let result = self.service.say(&mut cx, request).await;
-//!         cx.respond(&SAY, result);
-//!     }
+//! // unary, and client_streaming with `|mut cx, mut rx|`
+//! 0 => call.unary(&SAY, move |mut cx, request| async move {
+//!     let result = self.service.say(&mut cx, request).await;
+//!     cx.respond(&SAY, result);
 //! }),
-//! // server_streaming, and bidi with `(mut cx, mut rx, mut tx)`
-//! 1 => Box::pin(async move {
-//!     if let Some((mut cx, request, mut tx)) = call.server_streaming(&LOTS).await {
-//!         let result = self.service.lots(&mut cx, request, &mut tx).await;
-//!         cx.finish(result);
-//!     }
+//! // server_streaming, and bidi with `|mut cx, mut rx, mut tx|`
+//! 1 => call.server_streaming(&LOTS, move |mut cx, request, mut tx| async move {
+//!     let result = self.service.lots(&mut cx, request, &mut tx).await;
+//!     cx.finish(result);
 //! }),
 //! _ => call.unimplemented(),
 //! ```
@@ -64,7 +60,7 @@ pub use marker::{BoxFuture, MaybeSend, MaybeSync};
 pub use raw::{CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
 pub use response::Response;
 pub use server::{
-    Context, Extensions, HeadersMut, IncomingCall, Layered, NextService, Router, ServerTask, Service,
+    Context, Extensions, Handling, HeadersMut, IncomingCall, Layered, NextService, Router, ServerTask, Service,
     ServiceDescriptor, ServiceLayer, serve_connection,
 };
 pub use session::{ClientSession, ServerSession};

@@ -49,7 +49,7 @@ pub mod client {
 /// Serving calls: routers, and what a handler is given.
 pub mod server {
     pub use trirpc_rpc::{
-        Cancelled, Context, Extensions, IncomingCall, Interceptor, Layered, NextService, Router, Service,
+        Cancelled, Context, Extensions, Handling, IncomingCall, Interceptor, Layered, NextService, Router, Service,
         ServiceDescriptor, ServiceLayer,
     };
     #[cfg(feature = "smol")]
@@ -71,7 +71,7 @@ pub use {
     trirpc_core::call::MethodCodec,
     trirpc_proto::codegen::{prost, prost_types},
     trirpc_rpc::{
-        BidiCall, BoxFuture, ClientStreamingCall, IncomingCall, MaybeSend, MaybeSync, ServerStreamingCall,
+        BidiCall, ClientStreamingCall, Handling, IncomingCall, MaybeSend, MaybeSync, ServerStreamingCall,
         ServiceDescriptor, UnaryCall,
     },
 };

@@ -21,18 +21,19 @@ pub struct MessageBuf {
     rest: Option<Box<VecDeque<Bytes>>>,
     len: usize,
     encoding: Option<&'static str>,
+    shares_small: bool,
 }
 
 impl MessageBuf {
     /// An empty message that is yet to be received, with the name of its compression.
     pub(crate) const fn new(encoding: Option<&'static str>) -> Self {
-        Self { first: Bytes::new(), rest: None, len: 0, encoding }
+        Self { first: Bytes::new(), rest: None, len: 0, encoding, shares_small: false }
     }
 
     /// A received message that lies in one piece, with the name of its compression.
     pub(crate) const fn received(first: Bytes, encoding: Option<&'static str>) -> Self {
         let len = first.len();
-        Self { first, rest: None, len, encoding }
+        Self { first, rest: None, len, encoding, shares_small: false }
     }
 
     /// A message that lies in one piece and is not compressed.
@@ -48,6 +49,12 @@ impl MessageBuf {
     /// Name of the compression that has to be undone, if the peer compressed it.
     pub const fn encoding(&self) -> Option<&'static str> {
         self.encoding
+    }
+
+    /// Lets [`copy_to_bytes`](Buf::copy_to_bytes) share the memory of small pieces as well: for codecs that copy what
+    /// they keep, and would only copy twice.
+    pub const fn share_small(&mut self) {
+        self.shares_small = true;
     }
 
     /// Bytes not read yet.
@@ -120,7 +127,8 @@ impl Buf for MessageBuf {
     fn copy_to_bytes(&mut self, n: usize) -> Bytes {
         assert!(n <= self.len, "took {n} bytes of {}", self.len);
         if let Some(lent) = self.first.get(..n) {
-            let taken = if n >= SHARE_FROM { self.first.slice(..n) } else { Bytes::copy_from_slice(lent) };
+            let is_shared = n >= SHARE_FROM || self.shares_small;
+            let taken = if is_shared { self.first.slice(..n) } else { Bytes::copy_from_slice(lent) };
             self.advance(n);
             return taken;
         }

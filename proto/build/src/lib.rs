@@ -227,6 +227,8 @@ impl Config {
             root: path(root)?,
             client: self.client,
             server: self.server,
+            // A type from elsewhere may have fields of any kind.
+            owns_bytes: self.bytes.is_empty() && self.extern_paths.is_empty(),
             stub_attributes: attributes(&self.stub_attributes)?,
         };
         if self.services {

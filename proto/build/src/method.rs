@@ -13,7 +13,7 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     service::module(service, METHOD, &doc, &TokenStream::new(), &statics)
 }
 
-fn method_static(method: &Method, Generator { root, .. }: &Generator) -> TokenStream {
+fn method_static(method: &Method, Generator { root, owns_bytes, .. }: &Generator) -> TokenStream {
     let Method { path, doc, request, response, is_idempotent, .. } = method;
     let name = name::constant(&method.function);
     let kind = match method.kind {
@@ -22,9 +22,10 @@ fn method_static(method: &Method, Generator { root, .. }: &Generator) -> TokenSt
         Kind::ServerStreaming => quote!(ServerStreaming),
         Kind::Bidi => quote!(Bidi),
     };
+    let codecs = if *owns_bytes { quote!(owned_codecs) } else { quote!(codecs) };
     quote! {
         #doc
         pub static #name: #root::Method<#request, #response> =
-            #root::Method::new(#path, #root::CallKind::#kind, #is_idempotent, #root::Prost::codecs());
+            #root::Method::new(#path, #root::CallKind::#kind, #is_idempotent, #root::Prost::#codecs());
     }
 }

@@ -14,8 +14,7 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     let Service { doc: service_doc, full_name, methods, .. } = service;
     let functions: TokenStream = methods.iter().map(|method| function(method, root)).collect();
     let constants: Vec<_> = methods.iter().map(|method| constant(service, method)).collect();
-    let arms: TokenStream =
-        methods.iter().enumerate().map(|(index, method)| arm(index, method, service, root)).collect();
+    let arms: TokenStream = methods.iter().enumerate().map(|(index, method)| arm(index, method, service)).collect();
     let doc = format!(" Serves an implementation of [`{}`](trait@{0}).", service.name);
     // A service may be called `T`: `self::` tells the trait from the parameter.
     let items = quote! {
@@ -51,7 +50,7 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
                 self: #root::prost::alloc::sync::Arc<Self>,
                 method: usize,
                 call: #root::IncomingCall,
-            ) -> #root::BoxFuture<'static, ()> {
+            ) -> #root::Handling {
                 match method {
                     #arms
                     _ => call.unimplemented(),
@@ -89,12 +88,12 @@ fn function(method: &Method, root: &TokenStream) -> TokenStream {
     }
 }
 
-/// One method of the dispatch: takes the input, calls the handler, gives its result back.
-fn arm(index: usize, method: &Method, service: &Service, root: &TokenStream) -> TokenStream {
+/// One method of the dispatch: calls the handler with its input, and gives its result back.
+fn arm(index: usize, method: &Method, service: &Service) -> TokenStream {
     let trait_name = name::identifier(&service.name);
     let function = name::identifier(&method.function);
     let constant = constant(service, method);
-    let (take, input, arguments, answer) = match method.kind {
+    let (serve, input, arguments, answer) = match method.kind {
         Kind::Unary => {
             (quote!(unary), quote!(mut cx, request), quote!(request), quote!(cx.respond(&#constant, result)))
         }
@@ -112,11 +111,9 @@ fn arm(index: usize, method: &Method, service: &Service, root: &TokenStream) -> 
         }
     };
     quote! {
-        #index => #root::prost::alloc::boxed::Box::pin(async move {
-            if let ::core::option::Option::Some((#input)) = call.#take(&#constant).await {
-                let result = <T as self::#trait_name>::#function(&self.service, &mut cx, #arguments).await;
-                #answer;
-            }
+        #index => call.#serve(&#constant, move |#input| async move {
+            let result = <T as self::#trait_name>::#function(&self.service, &mut cx, #arguments).await;
+            #answer;
         }),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Generator {
     pub(crate) root: TokenStream,
     pub(crate) client: bool,
     pub(crate) server: bool,
+    /// No message has a field of type `Bytes`.
+    pub(crate) owns_bytes: bool,
     /// Attributes on the modules of client and server.
     pub(crate) stub_attributes: TokenStream,
 }

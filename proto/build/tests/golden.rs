@@ -98,6 +98,12 @@ fn what_is_left_out_by_option_is_not_there() {
     let own = trirpc_build::configure().bytes([""; 0]).btree_map([""; 0]);
     let text = thing(own);
     assert!(text.contains("Vec<u8>") && text.contains("::std::collections::HashMap"), "{text}");
+    // Who keeps no `Bytes` need not have fields copied for it; but a type from elsewhere might.
+    let owns = |config: Config| thing(config).contains("::Prost::owned_codecs()");
+    assert!(text.contains("::Prost::owned_codecs()") && !text.contains("::Prost::codecs()"), "{text}");
+    assert!(!owns(trirpc_build::configure()));
+    assert!(!owns(trirpc_build::configure().bytes([".hygiene.v1.thing"])));
+    assert!(!owns(trirpc_build::configure().bytes([""; 0]).extern_path(".hygiene.v1.nested", "::elsewhere::nested")));
 }
 
 #[test]

@@ -209,14 +209,12 @@ pub mod health_server {
             self: crate::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: crate::codegen::IncomingCall,
-        ) -> crate::codegen::BoxFuture<'static, ()> {
+        ) -> crate::codegen::Handling {
             match method {
                 0usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::health_method::CHECK)
-                            .await
-                        {
+                    call.unary(
+                        &super::health_method::CHECK,
+                        move |mut cx, request| async move {
                             let result = <T as self::Health>::check(
                                     &self.service,
                                     &mut cx,
@@ -224,15 +222,13 @@ pub mod health_server {
                                 )
                                 .await;
                             cx.respond(&super::health_method::CHECK, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 1usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
-                            .server_streaming(&super::health_method::WATCH)
-                            .await
-                        {
+                    call.server_streaming(
+                        &super::health_method::WATCH,
+                        move |mut cx, request, mut tx| async move {
                             let result = <T as self::Health>::watch(
                                     &self.service,
                                     &mut cx,
@@ -241,8 +237,8 @@ pub mod health_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }

@@ -424,14 +424,12 @@ pub mod echo_server {
             self: crate::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: crate::codegen::IncomingCall,
-        ) -> crate::codegen::BoxFuture<'static, ()> {
+        ) -> crate::codegen::Handling {
             match method {
                 0usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::echo_method::SAY)
-                            .await
-                        {
+                    call.unary(
+                        &super::echo_method::SAY,
+                        move |mut cx, request| async move {
                             let result = <T as self::Echo>::say(
                                     &self.service,
                                     &mut cx,
@@ -439,15 +437,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.respond(&super::echo_method::SAY, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 1usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, mut rx)) = call
-                            .client_streaming(&super::echo_method::COLLECT)
-                            .await
-                        {
+                    call.client_streaming(
+                        &super::echo_method::COLLECT,
+                        move |mut cx, mut rx| async move {
                             let result = <T as self::Echo>::collect(
                                     &self.service,
                                     &mut cx,
@@ -455,15 +451,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.respond(&super::echo_method::COLLECT, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 2usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
-                            .server_streaming(&super::echo_method::EXPAND)
-                            .await
-                        {
+                    call.server_streaming(
+                        &super::echo_method::EXPAND,
+                        move |mut cx, request, mut tx| async move {
                             let result = <T as self::Echo>::expand(
                                     &self.service,
                                     &mut cx,
@@ -472,15 +466,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 3usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
-                            .bidi(&super::echo_method::CHAT)
-                            .await
-                        {
+                    call.bidi(
+                        &super::echo_method::CHAT,
+                        move |mut cx, mut rx, mut tx| async move {
                             let result = <T as self::Echo>::chat(
                                     &self.service,
                                     &mut cx,
@@ -489,15 +481,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 4usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::echo_method::FAIL)
-                            .await
-                        {
+                    call.unary(
+                        &super::echo_method::FAIL,
+                        move |mut cx, request| async move {
                             let result = <T as self::Echo>::fail(
                                     &self.service,
                                     &mut cx,
@@ -505,15 +495,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.respond(&super::echo_method::FAIL, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 5usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::echo_method::SLEEP)
-                            .await
-                        {
+                    call.unary(
+                        &super::echo_method::SLEEP,
+                        move |mut cx, request| async move {
                             let result = <T as self::Echo>::sleep(
                                     &self.service,
                                     &mut cx,
@@ -521,15 +509,13 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.respond(&super::echo_method::SLEEP, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 6usize => {
-                    crate::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::echo_method::META)
-                            .await
-                        {
+                    call.unary(
+                        &super::echo_method::META,
+                        move |mut cx, request| async move {
                             let result = <T as self::Echo>::meta(
                                     &self.service,
                                     &mut cx,
@@ -537,8 +523,8 @@ pub mod echo_server {
                                 )
                                 .await;
                             cx.respond(&super::echo_method::META, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }

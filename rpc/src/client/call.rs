@@ -71,7 +71,7 @@ impl<C: Invoke, Req, Res> Future for UnaryResponse<C, Req, Res> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let call = self.0.as_mut().expect("polled after its output");
         let codec = call.response_codec();
-        let mut outcome = ready!(call.poll_with(cx, RawReceiver::poll_outcome))?.0;
+        let mut outcome = ready!(call.poll_with(cx, RawReceiver::poll_outcome))?;
         // Nothing is repeated any more: the memory of the request may serve the response.
         self.0 = None;
         let message = decode(codec, &mut outcome.message)?;

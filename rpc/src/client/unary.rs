@@ -68,33 +68,35 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         status.is_unprocessed() && !status.is_local() || is_lost && self.method.spec.is_idempotent()
     }
 
-    /// Polls the running call by `poll`, and gives its receiver back with the answer.
+    /// Polls the running call by `poll`. A call that has not failed goes on running.
     pub(crate) fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl Fn(&mut RawReceiver, &mut Context<'_>) -> Poll<Result<T, Status>>,
-    ) -> Poll<Result<(T, RawReceiver), Status>> {
+    ) -> Poll<Result<T, Status>> {
         loop {
-            let mut rx = match self.running.take() {
-                Some(rx) => rx,
-                None => self.start_now(),
+            let Some(rx) = &mut self.running else {
+                self.running = Some(self.start_now());
+                continue;
             };
-            return match poll(&mut rx, cx) {
-                Poll::Ready(Ok(answer)) => Poll::Ready(Ok((answer, rx))),
-                Poll::Ready(Err(status)) if self.replays_left > 0 && self.may_replay(&status) => {
+            match poll(rx, cx) {
+                Poll::Ready(Ok(answer)) => return Poll::Ready(Ok(answer)),
+                Poll::Ready(Err(status)) => {
+                    self.running = None;
+                    if self.replays_left == 0 || !self.may_replay(&status) {
+                        return Poll::Ready(Err(status));
+                    }
                     self.replays_left -= 1;
                     self.setup.options.replays += 1;
-                    continue;
                 }
-                Poll::Ready(Err(status)) => Poll::Ready(Err(status)),
                 Poll::Pending => {
                     let cancelled = poll_parent(&mut self.setup.parent, cx);
-                    if cancelled.is_pending() {
-                        self.running = Some(rx);
+                    if cancelled.is_ready() {
+                        self.running = None;
                     }
-                    cancelled.map(Err)
+                    return cancelled.map(Err);
                 }
-            };
+            }
         }
     }
 }
@@ -113,7 +115,9 @@ impl<C: Invoke, Req, Res> Future for FirstHead<C, Req, Res> {
     type Output = Result<Streaming<Res>, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (headers, rx): (Metadata, _) = ready!(self.0.poll_with(cx, RawReceiver::poll_head))?;
+        let headers: Metadata = ready!(self.0.poll_with(cx, RawReceiver::poll_head))?;
+        // A call that has answered goes on running.
+        let Some(rx) = self.0.running.take() else { return Poll::Pending };
         let streaming = Streaming::new(rx, self.0.response_codec(), Some(headers));
         Poll::Ready(Ok(streaming.within(self.0.setup.parent.take())))
     }

@@ -60,9 +60,8 @@ impl Observed {
         if self.hooks.as_ref().is_some_and(|hooks| !hooks.is_answered) { self.take() } else { None }
     }
 
-    /// The hooks for the last time: the outcome is known.
-    pub(crate) fn take_last(&mut self, now: Instant) -> Option<Hooks> {
-        self.marks.timeline.finished.get_or_insert(now);
+    /// The hooks for the last time, unless they are running at the moment.
+    pub(crate) fn into_hooks(mut self: Box<Self>) -> Option<Hooks> {
         self.take()
     }
 

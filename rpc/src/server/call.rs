@@ -1,16 +1,18 @@
 //! One incoming call, untyped until its method's glue takes it.
 
-use std::future::poll_fn;
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{self, Poll, Waker};
 
 use trirpc_core::Instant;
 use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::{Accepted, Code, Metadata, Method, MethodCodec, MethodSpec, Protocol, Status};
 
 use super::context::{Context, Extensions};
+use super::handling::{Handling, Spare};
 use crate::compress::Compressor;
 use crate::decode::decode;
-use crate::marker::BoxFuture;
+use crate::marker::MaybeSend;
 use crate::raw::{RawReceiver, RawSender, Received};
 use crate::session::CallSeat;
 use crate::streaming::{Sender, Streaming};
@@ -18,14 +20,16 @@ use crate::streaming::{Sender, Streaming};
 /// A call that a [`Service`](crate::Service) is to answer. One that is dropped unanswered ends with
 /// `Internal`.
 ///
-/// Each of the four methods gives what a handler of that kind takes, or `None` if the call has been
-/// answered already: its request was no message of the method, or its codec is not offered. The handler's
-/// result then goes to [`Context::respond`] (single response) or [`Context::finish`].
+/// Each of the four methods gives a handler of that kind what it takes, unless the call can be answered at once: its
+/// request is no message of the method, or its codec is not offered. The handler's result goes to
+/// [`Context::respond`] (single response) or [`Context::finish`].
 #[derive(Debug)]
 pub struct IncomingCall {
     seat: CallSeat,
     method: &'static MethodSpec,
     request: Request,
+    /// Memory for the future of the handler, if there is some at hand.
+    spare: Spare,
 }
 
 /// What a call brought with it.
@@ -54,9 +58,9 @@ impl Request {
 
 impl IncomingCall {
     /// `None` if an interceptor refused it.
-    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec, mut request: Request) -> Option<Self> {
+    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec, mut request: Request, spare: Spare) -> Option<Self> {
         match seat.intercept(&mut request) {
-            Ok(()) => Some(Self { seat, method, request }),
+            Ok(()) => Some(Self { seat, method, request, spare }),
             Err(status) => {
                 seat.end(status, Metadata::new());
                 None
@@ -89,54 +93,79 @@ impl IncomingCall {
         self.seat.peer()
     }
 
+    /// Memory for a future that is to hold the call itself.
+    pub(super) fn take_spare(&mut self) -> Spare {
+        std::mem::take(&mut self.spare)
+    }
+
     /// Values that the handler finds in its [`Context`].
     pub const fn extensions_mut(&mut self) -> &mut Extensions {
         &mut self.request.extensions
     }
 
-    /// Takes the request of a unary call.
-    pub async fn unary<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<(Context, Req)> {
-        let (cx, message, codec) = self.begin(method)?;
-        let request = single_request(&cx, message, codec).await;
-        answer_failure(cx, request)
-    }
-
-    /// Takes the request of a server-streaming call.
-    pub async fn server_streaming<Req, Res>(
+    /// Takes the request of a unary call, and lets `handler` do what it asks for.
+    pub fn unary<Req, Res, F>(
         self,
         method: &'static Method<Req, Res>,
-    ) -> Option<(Context, Req, Sender<Res>)> {
-        let (cx, message, codec) = self.begin(method)?;
-        let request = single_request(&cx, message, codec).await;
-        let (cx, request) = answer_failure(cx, request)?;
-        let tx = sender(&cx);
-        Some((cx, request, Sender::new(tx, codec.response)))
+        handler: impl FnOnce(Context, Req) -> F,
+    ) -> Handling
+    where
+        F: Future<Output = ()> + MaybeSend + 'static,
+    {
+        let Some(begun) = self.begin(method) else { return Handling::DONE };
+        let Some((cx, request, spare)) = begun.single_request() else { return Handling::DONE };
+        Handling::within(spare, handler(cx, request))
     }
 
-    /// Takes a client-streaming call.
-    pub async fn client_streaming<Req, Res>(
+    /// Takes the request of a server-streaming call, and lets `handler` do what it asks for.
+    pub fn server_streaming<Req, Res, F>(
         self,
         method: &'static Method<Req, Res>,
-    ) -> Option<(Context, Streaming<Req>)> {
-        let (cx, _, codec) = self.begin(method)?;
-        let rx = receiver(&cx);
-        Some((cx, Streaming::new(rx, codec.request, None)))
+        handler: impl FnOnce(Context, Req, Sender<Res>) -> F,
+    ) -> Handling
+    where
+        F: Future<Output = ()> + MaybeSend + 'static,
+    {
+        let Some(begun) = self.begin(method) else { return Handling::DONE };
+        let codec = begun.codec.response;
+        let Some((cx, request, spare)) = begun.single_request() else { return Handling::DONE };
+        let tx = Sender::new(sender(&cx), codec);
+        Handling::within(spare, handler(cx, request, tx))
     }
 
-    /// Takes a call with any number of messages each way.
-    pub async fn bidi<Req, Res>(
+    /// Lets `handler` serve a client-streaming call.
+    pub fn client_streaming<Req, Res, F>(
         self,
         method: &'static Method<Req, Res>,
-    ) -> Option<(Context, Streaming<Req>, Sender<Res>)> {
-        let (cx, _, codec) = self.begin(method)?;
-        let (rx, tx) = (receiver(&cx), sender(&cx));
-        Some((cx, Streaming::new(rx, codec.request, None), Sender::new(tx, codec.response)))
+        handler: impl FnOnce(Context, Streaming<Req>) -> F,
+    ) -> Handling
+    where
+        F: Future<Output = ()> + MaybeSend + 'static,
+    {
+        let Some(Begun { cx, codec, spare, .. }) = self.begin(method) else { return Handling::DONE };
+        let rx = Streaming::new(receiver(&cx), codec.request, None);
+        Handling::within(spare, handler(cx, rx))
+    }
+
+    /// Lets `handler` serve a call with any number of messages each way.
+    pub fn bidi<Req, Res, F>(
+        self,
+        method: &'static Method<Req, Res>,
+        handler: impl FnOnce(Context, Streaming<Req>, Sender<Res>) -> F,
+    ) -> Handling
+    where
+        F: Future<Output = ()> + MaybeSend + 'static,
+    {
+        let Some(Begun { cx, codec, spare, .. }) = self.begin(method) else { return Handling::DONE };
+        let rx = Streaming::new(receiver(&cx), codec.request, None);
+        let tx = Sender::new(sender(&cx), codec.response);
+        Handling::within(spare, handler(cx, rx, tx))
     }
 
     /// Answers that the method is not there.
-    pub fn unimplemented(self) -> BoxFuture<'static, ()> {
+    pub fn unimplemented(self) -> Handling {
         self.reject(Status::unimplemented(format!("{} is not implemented", self.method.path())));
-        Box::pin(async {})
+        Handling::DONE
     }
 
     /// Answers with `status`, which should be an error.
@@ -145,10 +174,10 @@ impl IncomingCall {
     }
 
     fn begin<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<Begun<Req, Res>> {
-        let Self { seat, method: spec, request } = self;
+        let Self { seat, method: spec, request, spare } = self;
         let codecs = method.codecs();
         let name = request.accepted.codec_name();
-        let Some(codec) = codecs.iter().position(|codec| codec.name() == name) else {
+        let Some(place) = codecs.iter().position(|codec| codec.name() == name) else {
             let offered: Vec<&str> = codecs.iter().map(MethodCodec::name).collect();
             seat.refuse_codec(&offered);
             return None;
@@ -159,17 +188,58 @@ impl IncomingCall {
             accepted: request.accepted,
             metadata: request.metadata,
             deadline: request.deadline,
-            codec,
+            codec: place,
             compressor: request.compressor,
             trailers: Metadata::new(),
             extensions: request.extensions,
         };
-        Some((cx, request.message, &codecs[codec]))
+        Some(Begun { cx, message: request.message, codec: &codecs[place], spare })
     }
 }
 
-/// What every kind of call begins with: its message if it was pulled already, and the codec that it names.
-type Begun<Req, Res> = (Context, Option<MessageBuf>, &'static MethodCodec<Req, Res>);
+/// A call whose codec is known.
+struct Begun<Req: 'static, Res: 'static> {
+    cx: Context,
+    message: Option<MessageBuf>,
+    codec: &'static MethodCodec<Req, Res>,
+    spare: Spare,
+}
+
+impl<Req, Res> Begun<Req, Res> {
+    /// The one request message. `None` if there is no such message, and the call has been answered so.
+    fn single_request(self) -> Option<(Context, Req, Spare)> {
+        let Self { cx, message, codec, spare } = self;
+        let message = match message {
+            Some(message) => cx.seat.open(message),
+            None => missing(&cx),
+        };
+        match message.and_then(|mut message| decode(codec.request, &mut message)) {
+            Ok(request) => Some((cx, request, spare)),
+            Err(status) => {
+                let status = match cx.protocol() {
+                    // A body that is the message alone is an argument; HTTP has a status for a bad one.
+                    Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
+                        Status::invalid_argument(status.message().to_owned())
+                    }
+                    _ => status,
+                };
+                cx.finish(Err(status));
+                None
+            }
+        }
+    }
+}
+
+/// Why a single request, which is complete when its call is started, has no message.
+fn missing(cx: &Context) -> Result<MessageBuf, Status> {
+    match receiver(cx).poll_recv(&mut task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(Received::Message(message))) => Ok(message),
+        Poll::Ready(Err(status)) => Err(status),
+        Poll::Ready(Ok(Received::End(_))) | Poll::Pending => {
+            Err(Status::unimplemented("the call has no request message"))
+        }
+    }
+}
 
 fn sender(cx: &Context) -> RawSender {
     let (carrier, key) = cx.seat.carrier();
@@ -179,40 +249,4 @@ fn sender(cx: &Context) -> RawSender {
 fn receiver(cx: &Context) -> RawReceiver {
     let (carrier, key) = cx.seat.carrier();
     RawReceiver::new(carrier, key)
-}
-
-/// The one request message. It is there already when the handler starts.
-async fn single_request<Req, Res>(
-    cx: &Context,
-    message: Option<MessageBuf>,
-    codec: &'static MethodCodec<Req, Res>,
-) -> Result<Req, Status> {
-    let message = match message {
-        Some(message) => cx.seat.open(message),
-        None => {
-            let mut rx = receiver(cx);
-            match poll_fn(|task| rx.poll_recv(task)).await {
-                Ok(Received::Message(message)) => Ok(message),
-                Ok(Received::End(_)) => return Err(Status::unimplemented("the call has no request message")),
-                Err(status) => Err(status),
-            }
-        }
-    };
-    message.and_then(|mut message| decode(codec.request, &mut message)).map_err(|status| match cx.protocol() {
-        // A body that is the message alone is an argument; HTTP has a status for a bad one.
-        Protocol::Triple | Protocol::Connect if status.code() == Code::Internal => {
-            Status::invalid_argument(status.message().to_owned())
-        }
-        _ => status,
-    })
-}
-
-fn answer_failure<Req>(cx: Context, request: Result<Req, Status>) -> Option<(Context, Req)> {
-    match request {
-        Ok(request) => Some((cx, request)),
-        Err(status) => {
-            cx.finish(Err(status));
-            None
-        }
-    }
 }

@@ -5,8 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::call::IncomingCall;
+use super::handling::Handling;
 use super::service::{Service, ServiceDescriptor};
-use crate::marker::{BoxFuture, MaybeSend, MaybeSync};
+use crate::marker::{MaybeSend, MaybeSync};
 
 /// Goes around the calls of a service, of every kind, and may wait: for the rights of the caller, for a place in a
 /// queue.
@@ -39,7 +40,7 @@ pub struct NextService {
 
 impl NextService {
     /// Lets the handler, or the next layer, have the call.
-    pub fn call(self, call: IncomingCall) -> BoxFuture<'static, ()> {
+    pub fn call(self, call: IncomingCall) -> Handling {
         self.service.call(self.method, call)
     }
 }
@@ -68,9 +69,9 @@ impl<L: ServiceLayer> Service for Layered<L> {
         self.service.descriptor()
     }
 
-    fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
+    fn call(self: Arc<Self>, method: usize, mut call: IncomingCall) -> Handling {
         let next = NextService { service: Arc::clone(&self.service), method };
-        Box::pin(async move { self.layer.call(call, next).await })
+        Handling::within(call.take_spare(), async move { self.layer.call(call, next).await })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod call;
 mod context;
+mod handling;
 mod layer;
 mod router;
 mod serve;
@@ -10,6 +11,7 @@ mod task;
 
 pub use call::IncomingCall;
 pub use context::{Context, Extensions, HeadersMut};
+pub use handling::Handling;
 pub use layer::{Layered, NextService, ServiceLayer};
 pub use router::Router;
 pub use serve::serve_connection;
@@ -17,4 +19,5 @@ pub use service::{Service, ServiceDescriptor};
 pub use task::ServerTask;
 
 pub(crate) use call::Request;
+pub(crate) use handling::Spare;
 pub(crate) use router::Route;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Status};
 
 use super::call::IncomingCall;
+use super::handling::Handling;
 use super::service::Service;
 use crate::compress::Compressions;
 use crate::intercept::{Chain, Interceptor};
-use crate::marker::BoxFuture;
 
 /// Services by path. The lookup is exact: one hash of the whole path.
 ///
@@ -68,9 +68,9 @@ impl Router {
     pub fn add_variant<S: Service>(mut self, variant: ServiceVariant, service: Arc<S>) -> Self {
         let descriptor = service.descriptor();
         for (method, spec) in descriptor.methods().iter().copied().enumerate() {
-            let place = Route { service: self.services.len(), method, spec };
+            let place = Route { service: self.services.len() as u32, method: method as u32, spec };
             let places = self.methods.entry(spec.path()).or_default();
-            let taken = places.iter().any(|place| self.services[place.service].variant == variant);
+            let taken = places.iter().any(|place| self.services[place.service as usize].variant == variant);
             assert!(!taken, "the router serves {} already", spec.path());
             places.push(place);
         }
@@ -151,7 +151,7 @@ impl Router {
     pub(crate) fn find(&self, path: &str, variant: &ServiceVariant) -> Result<Route, Status> {
         let Some(places) = self.methods.get(path) else { return Err(self.unknown(path)) };
         let served = |matches: &dyn Fn(&ServiceVariant) -> bool| {
-            places.iter().find(|place| matches(&self.services[place.service].variant))
+            places.iter().find(|place| matches(&self.services[place.service as usize].variant))
         };
         let only = || places.first().filter(|_| self.is_lenient && places.len() == 1);
         let place = served(&|served| served == variant).or_else(|| served(&|served| served.is_equivalent(variant)));
@@ -167,8 +167,8 @@ impl Router {
     }
 
     /// Lets the method to which `route` leads handle a call.
-    pub(crate) fn call(&self, route: Route, call: IncomingCall) -> BoxFuture<'static, ()> {
-        Arc::clone(&self.services[route.service].service).call(route.method, call)
+    pub(crate) fn call(&self, route: Route, call: IncomingCall) -> Handling {
+        Arc::clone(&self.services[route.service as usize].service).call(route.method as usize, call)
     }
 
     fn unknown(&self, path: &str) -> Status {
@@ -192,8 +192,8 @@ impl fmt::Debug for Router {
 /// Where a path leads: a method of a service of one [`Router`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    service: usize,
-    method: usize,
+    service: u32,
+    method: u32,
     pub(crate) spec: &'static MethodSpec,
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use trirpc_core::call::MethodSpec;
 
 use super::call::IncomingCall;
-use crate::marker::{BoxFuture, MaybeSend, MaybeSync};
+use super::handling::Handling;
+use crate::marker::{MaybeSend, MaybeSync};
 
 /// Name and methods of a service: a static of generated code.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub trait Service: MaybeSend + MaybeSync + 'static {
     /// Name and methods.
     fn descriptor(&self) -> &'static ServiceDescriptor;
 
-    /// Handles one call of the method with this number. The future runs in a task of its own and is
-    /// dropped when the call is cancelled; a panic in it is answered with `Internal`.
-    fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> BoxFuture<'static, ()>;
+    /// Handles one call of the method with this number. What this returns is polled by the connection, once, and goes
+    /// on in a task of its own if it is not done by then (see [`Router::spawn_handlers`](crate::Router::spawn_handlers));
+    /// it is dropped when the call is cancelled. A panic, here or in there, is answered with `Internal`.
+    fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> Handling;
 }

@@ -12,7 +12,7 @@ use trirpc_core::{CallId, CallMut, Client, Event, Instant, OpenError, SendError}
 use super::send::over;
 use super::slots::{Attached, Slot, register};
 use super::{SessionRole, Shared, State};
-use crate::intercept::Hooks;
+use crate::intercept::{Hooks, Observed};
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
 
 /// Calls that are watched and whose head has not left yet, in the order in which they were made; bounded by the
@@ -42,15 +42,21 @@ impl SessionRole for Client {
 
     fn finished(_: &mut Slot<ClientSlot>, _: &mut Vec<Waker>) {}
 
-    fn event(state: &mut State<Self>, event: &Event, now: Instant) {
-        let (Event::Head(id) | Event::Finished(id)) = event else { return };
-        let Some(observed) = state.slots.by_id(*id).and_then(|(_, slot)| slot.observed.as_mut()) else { return };
+    fn is_told(slot: &Slot<ClientSlot>) -> bool {
+        slot.observed.is_some()
+    }
+
+    fn tell(state: &mut State<Self>, key: CallKey, event: &Event, now: Instant) {
+        let Some(observed) = state.slots.find(key).and_then(|slot| slot.observed.as_mut()) else { return };
         let timeline = &mut observed.marks.timeline;
         match event {
             Event::Head(_) => timeline.head_in = Some(now),
-            _ => timeline.finished = Some(now),
+            Event::Finished(_) => timeline.finished = Some(now),
+            _ => {}
         }
     }
+
+    fn incoming(_: &mut State<Self>, _: Instant) {}
 
     fn observes((): &()) -> bool {
         false
@@ -256,41 +262,46 @@ impl Carrier for Shared<Client> {
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        let (mut inflater, mut hooks) = (None, None);
-        let poll = self.with(|state, now| {
-            let Some(slot) = state.slots.find(key) else { return Poll::Ready((Err(over()), None)) };
-            let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready((Err(over()), None)) };
+        // What the critical section finds is put here rather than returned: it is large, and mostly not there yet.
+        let (mut inflater, mut observed, mut released, mut answer) = (None, None, None, None);
+        self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else { return answer = Some(Err(over())) };
+            if !slot.has_news {
+                return register(&mut slot.recv, cx, &mut state.stale);
+            }
+            let Some(mut call) = state.conn.call(slot.id) else { return answer = Some(Err(over())) };
+            let mut message = slot.role.message.take();
             loop {
                 match call.recv() {
-                    Recv::Message(message) => {
-                        slot.message_received(message.len(), now);
-                        slot.role.message = Some(message);
+                    Recv::Message(next) => {
+                        slot.message_received(next.len(), now);
+                        message = Some(next);
                     }
                     Recv::Blocked => {
-                        register(&mut slot.recv, cx, &mut state.stale);
-                        return Poll::Pending;
+                        slot.role.message = message;
+                        slot.has_news = false;
+                        return register(&mut slot.recv, cx, &mut state.stale);
                     }
                     Recv::End => break,
                 }
             }
-            let answer = match call.status() {
-                Some(status) if status.is_ok() => match slot.role.message.take() {
-                    Some(message) => {
-                        inflater = slot.codings.inflater(&message);
-                        let headers = call.metadata().cloned().unwrap_or_default();
-                        Ok(Outcome { message, headers, trailers: status.metadata().clone() })
-                    }
-                    None => {
-                        Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
-                    }
-                },
+            answer = Some(match (call.status(), message) {
+                (Some(status), Some(message)) if status.is_ok() => {
+                    inflater = slot.codings.inflater(&message);
+                    let headers = call.metadata().cloned().unwrap_or_default();
+                    Ok(Outcome { message, headers, trailers: status.metadata().clone() })
+                }
+                (Some(status), None) if status.is_ok() => {
+                    Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
+                }
                 _ => Err(outcome(&call, state.cause.as_deref())),
-            };
-            hooks = slot.last_hooks(now);
-            Poll::Ready((answer, state.release(key, half, false, now)))
+            });
+            observed = slot.last_observed(now);
+            released = state.release(key, half, false, now);
         });
         // The slot, with whatever waker is in it, is dropped with the lock released.
-        let Poll::Ready((mut answer, _released)) = poll else { return Poll::Pending };
+        drop(released);
+        let Some(mut answer) = answer else { return Poll::Pending };
         if let (Some(inflater), Ok(Outcome { message, headers, trailers })) = (&inflater, &mut answer) {
             answer = inflater.inflate(mem::take(message)).map(|message| Outcome {
                 message,
@@ -298,7 +309,7 @@ impl Carrier for Shared<Client> {
                 trailers: mem::take(trailers),
             });
         }
-        if let Some(hooks) = hooks {
+        if let Some(hooks) = observed.and_then(Observed::into_hooks) {
             match &answer {
                 Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
                 Err(status) => hooks.on_finish(status),
@@ -308,12 +319,13 @@ impl Carrier for Shared<Client> {
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
-        let released = self.with(|state, now| {
-            let mut released = state.release(key, half, cancel, now)?;
-            let hooks = released.slot.last_hooks(now);
-            Some((released, hooks))
+        let (mut released, mut observed) = (None, None);
+        self.with(|state, now| {
+            released = state.release(key, half, cancel, now);
+            observed = released.as_mut().and_then(|released| released.slot.last_observed(now));
         });
-        if let Some((released, Some(hooks))) = released {
+        let hooks = observed.and_then(Observed::into_hooks);
+        if let (Some(released), Some(hooks)) = (released, hooks) {
             hooks.on_finish(&released.status.unwrap_or_else(over));
         }
     }

@@ -13,7 +13,7 @@ use trirpc_core::{Instant, Server};
 use super::{CallSeat, Shared};
 use crate::marker::MaybeSend;
 use crate::raw::CallKey;
-use crate::server::{Request, Route, ServerTask};
+use crate::server::{Request, Route, ServerTask, Spare};
 
 /// A call whose handler is to be started.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Dispatch {
     pub(super) starts: Vec<Start>,
     spawn: SpawnFn,
     pace: Pace,
+    /// Memory of the handler that was polled last.
+    spare: Spare,
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -37,7 +39,7 @@ type SpawnFn = Box<dyn FnMut(ServerTask)>;
 
 impl Dispatch {
     pub(crate) fn new(spawn: impl FnMut(ServerTask) + MaybeSend + 'static) -> Self {
-        Self { starts: Vec::new(), spawn: Box::new(spawn), pace: Pace::default() }
+        Self { starts: Vec::new(), spawn: Box::new(spawn), pace: Pace::default(), spare: Spare::default() }
     }
 
     /// Starts what was collected, with no lock held.
@@ -47,11 +49,15 @@ impl Dispatch {
         }
         let spawns_all = shared.fixed.router.spawns_handlers();
         let mut turn = if spawns_all { Turn::SPAWNING } else { self.pace.begin(shared.now()) };
+        let mut seat = CallSeat::new(Arc::clone(shared), CallKey::ONLY);
         for Start { key, route, request } in self.starts.drain(..) {
+            seat.key = key;
             // A handler of a stream of requests waits for them: it would only be polled once more.
             let is_polled = request.message.is_some() && turn.polls();
-            let task = ServerTask::new(CallSeat::new(Arc::clone(shared), key), route, request);
-            let task = if is_polled { task.poll_once() } else { Some(task) };
+            let task = match is_polled {
+                true => ServerTask::poll_new(&seat, route, request, &mut self.spare),
+                false => Some(ServerTask::new(seat.clone(), route, request)),
+            };
             if let Some(task) = task {
                 (self.spawn)(task);
             }

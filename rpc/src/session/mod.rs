@@ -26,7 +26,7 @@ use std::task::Waker;
 
 use trirpc_core::buf::BufferPool;
 use trirpc_core::call::Status;
-use trirpc_core::{CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
+use trirpc_core::{CallId, CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
 
 pub(crate) use client::Unwritten;
 pub use client_handle::ClientSession;
@@ -36,6 +36,7 @@ pub(crate) use server::Served;
 pub use server::ServerSession;
 
 use crate::marker::{MaybeSend, MaybeSync};
+use crate::raw::CallKey;
 use crate::time::Clock;
 use parking::Parking;
 pub(crate) use slots::Attached;
@@ -68,8 +69,14 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
     /// Wakes whatever else waits for the end of a call.
     fn finished(slot: &mut Slot<Self::Slot>, wakes: &mut Vec<Waker>);
 
-    /// Looks at a hint before the common part does.
-    fn event(state: &mut State<Self>, event: &Event, now: Instant);
+    /// Whether more is to be done with the events of this call than to wake its owners.
+    fn is_told(slot: &Slot<Self::Slot>) -> bool;
+
+    /// An event of such a call, whose owners will be woken.
+    fn tell(state: &mut State<Self>, key: CallKey, event: &Event, now: Instant);
+
+    /// There are calls to be accepted.
+    fn incoming(state: &mut State<Self>, now: Instant);
 
     /// Whether interceptors of the session itself look at its calls.
     fn observes(fixed: &Self::Fixed) -> bool;
@@ -233,25 +240,11 @@ impl<R: SessionRole> State<R> {
     /// Turns the connection's hints into wakers to fire.
     pub(crate) fn drain_events(&mut self, now: Instant) {
         while let Some(event) = self.conn.poll_event() {
-            R::event(self, &event, now);
             match event {
-                Event::Head(id) | Event::Readable(id) => {
-                    if let Some((_, slot)) = self.slots.by_id(id) {
-                        collect(&mut slot.recv, &mut self.wakes);
-                    }
+                Event::Head(id) | Event::Readable(id) | Event::Writable(id) | Event::Finished(id) => {
+                    self.call_event(id, &event, now);
                 }
-                Event::Writable(id) => {
-                    if let Some((_, slot)) = self.slots.by_id(id) {
-                        collect(&mut slot.send, &mut self.wakes);
-                    }
-                }
-                Event::Finished(id) => {
-                    if let Some((_, slot)) = self.slots.by_id(id) {
-                        collect(&mut slot.recv, &mut self.wakes);
-                        collect(&mut slot.send, &mut self.wakes);
-                        R::finished(slot, &mut self.wakes);
-                    }
-                }
+                Event::Incoming => R::incoming(self, now),
                 Event::GoingAway => self.going_away = true,
                 Event::Closed(error) => {
                     self.going_away = true;
@@ -262,6 +255,23 @@ impl<R: SessionRole> State<R> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn call_event(&mut self, id: CallId, event: &Event, now: Instant) {
+        let Some((key, slot)) = self.slots.by_id(id) else { return };
+        slot.has_news = true;
+        match event {
+            Event::Writable(_) => collect(&mut slot.send, &mut self.wakes),
+            Event::Finished(_) => {
+                collect(&mut slot.recv, &mut self.wakes);
+                collect(&mut slot.send, &mut self.wakes);
+                R::finished(slot, &mut self.wakes);
+            }
+            _ => collect(&mut slot.recv, &mut self.wakes),
+        }
+        if R::is_told(slot) {
+            R::tell(self, key, event, now);
         }
     }
 

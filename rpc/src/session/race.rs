@@ -19,9 +19,8 @@ use trirpc_core::{CodecError, Config, Endpoint, HttpVersion};
 use super::ClientSession;
 use crate::client::{Invoke, handshake};
 use crate::duplex::duplex;
-use crate::marker::BoxFuture;
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received, Typed, encode, send_status};
-use crate::server::{IncomingCall, Router, Service, ServiceDescriptor, serve_connection};
+use crate::server::{Handling, IncomingCall, Router, Service, ServiceDescriptor, serve_connection};
 use crate::time::ManualTime;
 
 const ROUNDS: usize = 200;
@@ -63,9 +62,8 @@ impl Service for Counter {
         &DESCRIPTOR
     }
 
-    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let Some((cx, mut rx)) = call.client_streaming(&COUNT).await else { return };
+    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+        call.client_streaming(&COUNT, |cx, mut rx| async move {
             let mut bytes = 0u64;
             let result = loop {
                 match rx.next().await {

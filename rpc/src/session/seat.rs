@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use trirpc_core::buf::{FlushPolicy, MessageBuf};
 use trirpc_core::call::{Metadata, Status};
-use trirpc_core::{Instant, Server};
+use trirpc_core::{CallMut, Instant, SendError, Server};
 
 use super::send::{is_inline, over};
 use super::server::Ended;
@@ -20,7 +20,7 @@ use crate::server::{Request, Router};
 #[derive(Clone, Debug)]
 pub(crate) struct CallSeat {
     shared: Arc<Shared<Server>>,
-    key: CallKey,
+    pub(super) key: CallKey,
 }
 
 impl CallSeat {
@@ -149,44 +149,56 @@ impl CallSeat {
 
     /// Answers with the only response: head, message and trailers leave in one run.
     pub(crate) fn respond(&self, message: &dyn Encode, compressor: &Compressor, trailers: Metadata) {
-        let shared = &self.shared;
-        let encoded = if is_inline(message) && !compressor.wants(message.encoded_len(), shared.compress_min) {
-            Ok(None)
-        } else {
-            shared.encode(message).and_then(|plain| shared.compress(plain, compressor)).map(Some)
-        };
-        let mut encoded = match encoded {
-            Ok(encoded) => encoded,
-            Err(status) => return self.end(status, trailers),
-        };
-        if shared.observes {
-            shared.answer(self.key);
+        let (shared, len) = (&self.shared, message.encoded_len());
+        if is_inline(message) && !compressor.wants(len, shared.compress_min) {
+            return self.answer(len, trailers, |call, headers, trailers, now| {
+                call.respond(&Erased(""), &message, headers, trailers, now)
+            });
         }
-        let kept = encoded.clone();
-        let ended = self.shared.with(|state, now| {
-            let slot = state.slots.find(self.key)?;
-            if slot.role.is_over {
-                return state.end(self.key, over(), trailers, now);
+        match shared.encode(message).and_then(|plain| shared.compress(plain, compressor)) {
+            Ok(encoded) => {
+                let kept = encoded.clone();
+                self.answer(Some(encoded.bytes.len()), trailers, |call, headers, trailers, now| {
+                    call.respond_encoded(encoded, headers, trailers, now)
+                });
+                shared.recycle(Some(kept));
             }
-            let headers = slot.role.headers.take().unwrap_or_default();
-            let id = slot.id;
-            let len = encoded.as_ref().map_or_else(|| message.encoded_len(), |encoded| Some(encoded.bytes.len()));
+            Err(status) => self.end(status, trailers),
+        }
+    }
+
+    /// Ends the call by `send`, which is given the response's metadata, unless it is over.
+    fn answer(
+        &self,
+        len: Option<usize>,
+        trailers: Metadata,
+        send: impl FnOnce(CallMut<'_, Server>, &Metadata, &Metadata, Instant) -> Result<(), SendError>,
+    ) {
+        if self.shared.observes {
+            self.shared.answer(self.key);
+        }
+        let mut ended = None;
+        self.shared.with(|state, now| {
+            let Some(slot) = state.slots.find(self.key) else { return };
+            if slot.role.is_over {
+                ended = state.end(self.key, over(), trailers, now);
+                return;
+            }
             slot.message_sent(len.unwrap_or_default(), now);
-            let mut slot = state.slots.remove(self.key)?;
-            let hooks = slot.last_hooks(now);
+            let Some(mut slot) = state.slots.remove(self.key) else { return };
+            let headers = slot.role.headers.take().unwrap_or_default();
+            let observed = slot.last_observed(now);
             Server::finished(&mut slot, &mut state.wakes);
-            let Some(call) = state.conn.call(id) else { return Some(Ended { _slot: slot, hooks, outcome: over() }) };
-            let sent = match encoded.take() {
-                Some(encoded) => call.respond_encoded(encoded, &headers, &trailers, now),
-                None => call.respond(&Erased(""), &message, &headers, &trailers, now),
-            };
             // The core answers for a codec that failed; a call that has ended needs no answer.
-            Some(Ended { _slot: slot, hooks, outcome: sent.map_or_else(send_status, |()| Status::OK) })
+            let outcome = match state.conn.call(slot.id) {
+                Some(call) => send(call, &headers, &trailers, now).map_or_else(send_status, |()| Status::OK),
+                None => over(),
+            };
+            ended = Some(Ended { _slot: slot, observed, outcome });
         });
         if let Some(ended) = ended {
             ended.settle();
         }
-        self.shared.recycle(kept);
     }
 
     /// Ends the call, unless it was answered already: its codec is none of `offered`, which are all.

@@ -109,26 +109,28 @@ impl SessionRole for Server {
         wakes.extend(slot.role.signal.take().map(Waker::from));
     }
 
-    fn event(state: &mut State<Self>, event: &Event, now: Instant) {
+    fn is_told(slot: &Slot<ServerSlot>) -> bool {
+        slot.role.waiting.is_some()
+    }
+
+    fn tell(state: &mut State<Self>, key: CallKey, event: &Event, now: Instant) {
         match *event {
-            Event::Incoming => {
-                while let Some(id) = state.conn.accept() {
-                    state.admit(id, now);
-                }
-            }
             Event::Readable(id) => {
-                let arrived = state.slots.by_id(id).and_then(|(key, slot)| Some((key, slot.role.waiting.take()?)));
-                if let Some((key, route)) = arrived {
+                let route = state.slots.find(key).and_then(|slot| slot.role.waiting.take());
+                if let Some(route) = route {
                     state.start(key, id, route);
                 }
             }
-            Event::Finished(id) => {
-                let never_started = state.slots.by_id(id).filter(|(_, slot)| slot.role.waiting.is_some());
-                if let Some(key) = never_started.map(|(key, _)| key) {
-                    state.end(key, over(), Metadata::new(), now);
-                }
+            Event::Finished(_) => {
+                state.end(key, over(), Metadata::new(), now);
             }
             _ => {}
+        }
+    }
+
+    fn incoming(state: &mut State<Self>, now: Instant) {
+        while let Some(id) = state.conn.accept() {
+            state.admit(id, now);
         }
     }
 
@@ -230,8 +232,8 @@ impl State<Server> {
     /// Ends a call with a status, unless it was answered already.
     pub(super) fn end(&mut self, key: CallKey, status: Status, trailers: Metadata, now: Instant) -> Option<Ended> {
         let mut slot = self.slots.remove(key)?;
-        let hooks = slot.last_hooks(now);
-        let outcome = match &hooks {
+        let observed = slot.last_observed(now);
+        let outcome = match &observed {
             Some(_) if slot.role.is_over => self.fate(slot.id, now),
             Some(_) => status.clone(),
             None => Status::OK,
@@ -244,14 +246,14 @@ impl State<Server> {
             }
             let _ = call.finish(&status, &trailers, now);
         }
-        Some(Ended { _slot: slot, hooks, outcome })
+        Some(Ended { _slot: slot, observed, outcome })
     }
 }
 
 /// A call that is over: to be dropped, or settled, with the lock released.
 pub(super) struct Ended {
     pub(super) _slot: Slot<ServerSlot>,
-    pub(super) hooks: Option<Hooks>,
+    pub(super) observed: Option<Box<Observed>>,
     /// For the hooks.
     pub(super) outcome: Status,
 }
@@ -260,7 +262,7 @@ impl Ended {
     /// Tells the interceptors. A panic of theirs must not take the task with it that ends the call, which may be
     /// panicking already.
     pub(super) fn settle(self) {
-        if let Some(hooks) = self.hooks {
+        if let Some(hooks) = self.observed.and_then(Observed::into_hooks) {
             let _ = catch_unwind(AssertUnwindSafe(|| hooks.on_finish(&self.outcome)));
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Slot<X> {
     pub(crate) observed: Option<Box<Observed>>,
     /// Halves whose owner still exists.
     pub(crate) halves: Halves,
+    /// Something has happened to the call since somebody looked for its outcome.
+    pub(crate) has_news: bool,
     /// What only one role keeps.
     pub(crate) role: X,
 }
@@ -52,9 +54,16 @@ impl<X> Slot<X> {
         self.observed.as_mut()?.take_unanswered()
     }
 
-    /// The hooks, to be run for the last time with the lock released.
+    /// The outcome is known: the record of the call, whose hooks are to be run for the last time with the lock released.
+    pub(crate) fn last_observed(&mut self, now: Instant) -> Option<Box<Observed>> {
+        let mut observed = self.observed.take()?;
+        observed.marks.timeline.finished.get_or_insert(now);
+        Some(observed)
+    }
+
+    /// The hooks out of it.
     pub(crate) fn last_hooks(&mut self, now: Instant) -> Option<Hooks> {
-        self.observed.as_mut()?.take_last(now)
+        self.last_observed(now)?.into_hooks()
     }
 
     /// One message went to the connection.
@@ -124,7 +133,8 @@ impl<X> Slots<X> {
         if entry.slot.is_none() {
             self.len += 1;
         }
-        entry.slot = Some(Slot { id, recv: None, send: None, codings, observed, halves: Halves::BOTH, role });
+        entry.slot =
+            Some(Slot { id, recv: None, send: None, codings, observed, halves: Halves::BOTH, has_news: false, role });
         CallKey::new(index as u32, entry.generation)
     }
 

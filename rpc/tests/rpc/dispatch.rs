@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use trirpc_rpc::{
-    BidiCall, BoxFuture, ClientSession, Code, Config, Endpoint, HttpVersion, IncomingCall, ManualTime, MethodSpec,
-    Router, ServerSession, ServerStreamingCall, ServerTask, Service, ServiceDescriptor, Status, UnaryCall, duplex,
-    handshake, serve_connection,
+    BidiCall, BoxFuture, ClientSession, Code, Config, Endpoint, Handling, HttpVersion, IncomingCall, ManualTime,
+    MethodSpec, Router, ServerSession, ServerStreamingCall, ServerTask, Service, ServiceDescriptor, Status, UnaryCall,
+    duplex, handshake, serve_connection,
 };
 
 use crate::support::echo::{Counters, Echo};
@@ -30,12 +30,10 @@ impl<F: Fn(String) -> BoxFuture<'static, String> + Send + Sync + 'static> Servic
         &DESCRIPTOR
     }
 
-    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            if let Some((cx, request)) = call.unary(&SAY).await {
-                let answer = (self.0)(request).await;
-                cx.respond(&SAY, Ok(answer));
-            }
+    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+        call.unary(&SAY, move |cx, request| async move {
+            let answer = (self.0)(request).await;
+            cx.respond(&SAY, Ok(answer));
         })
     }
 }
@@ -133,8 +131,8 @@ fn a_handler_that_ends_without_an_answer_is_internal_also_without_a_task() {
             static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new("test.Echo", METHODS);
             &DESCRIPTOR
         }
-        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-            Box::pin(async move { drop(call) })
+        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+            Handling::new(async move { drop(call) })
         }
     }
     let world = World::of(Router::new().add(Silent));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trirpc_core::ErrorCode;
 use trirpc_rpc::{
-    BidiCall, BoxFuture, ClientStreamingCall, Code, Config, IncomingCall, MethodSpec, Origin, Router,
+    BidiCall, ClientStreamingCall, Code, Config, Handling, IncomingCall, MethodSpec, Origin, Router,
     ServerStreamingCall, Service, ServiceDescriptor, Status, UnaryCall,
 };
 
@@ -286,9 +286,8 @@ fn a_call_within_a_served_one_inherits_its_deadline_and_its_end() {
             static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new("test.Echo", METHODS);
             &DESCRIPTOR
         }
-        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-            Box::pin(async move {
-                let Some((cx, request)) = call.unary(&SAY).await else { return };
+        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+            call.unary(&SAY, move |cx, request| async move {
                 let inner = UnaryCall::new(self.next.clone(), &SAY, request.clone());
                 let inner = inner.timeout(Duration::from_secs(100)).within(&cx);
                 if request == "wait" {
@@ -333,9 +332,8 @@ fn tasks_of_a_handler_learn_that_its_call_is_over() {
             static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new("test.Echo", METHODS);
             &DESCRIPTOR
         }
-        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-            Box::pin(async move {
-                let Some((cx, request)) = call.unary(&SAY).await else { return };
+        fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+            call.unary(&SAY, move |cx, request| async move {
                 let (cancelled, over) = (cx.cancelled(), Arc::clone(&self.over));
                 assert!(!cancelled.is_cancelled());
                 self.executor.spawn(async move {

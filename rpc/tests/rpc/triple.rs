@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use trirpc_rpc::{
-    BidiCall, BoxFuture, ClientSession, ClientStreamingCall, Code, Context, IncomingCall, ManualTime, Method,
-    MethodSpec, Origin, Protocol, Router, ServerStreamingCall, Service, ServiceDescriptor, ServiceVariant, Status,
-    UnaryCall,
+    BidiCall, ClientSession, ClientStreamingCall, Code, Handling, IncomingCall, ManualTime, Method, MethodSpec, Origin,
+    Protocol, Router, ServerStreamingCall, Service, ServiceDescriptor, ServiceVariant, Status, UnaryCall,
 };
 
 use crate::support::echo::{Counters, Echo, text};
@@ -138,13 +137,8 @@ impl Service for Named {
         &DESCRIPTOR
     }
 
-    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let answered: Option<(Context, String)> = call.unary(&SAY).await;
-            if let Some((cx, _)) = answered {
-                cx.respond(&SAY, Ok(self.0.to_owned()));
-            }
-        })
+    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+        call.unary(&SAY, move |cx, _| async move { cx.respond(&SAY, Ok(self.0.to_owned())) })
     }
 }
 

@@ -84,6 +84,21 @@ fn fields_are_shared_from_1_kib_up_and_copied_below() {
     assert!(window.is_unique());
 }
 
+/// Who copies what it keeps is spared the other copy, and no chunk is put together for it (bg:V3).
+#[test]
+fn small_fields_are_shared_with_who_asks_for_it() {
+    let window = Bytes::from(vec![5; 100]);
+    let inside = |field: &Bytes| window.as_ptr_range().contains(&field.as_ptr());
+    let mut message = MessageBuf::from_bytes(window.clone());
+    message.push(window.slice(..10));
+    assert!(!inside(&message.copy_to_bytes(1)));
+    message.share_small();
+    assert!(inside(&message.copy_to_bytes(1)));
+    assert!(inside(&message.copy_to_bytes(98)));
+    assert!(inside(&message.copy_to_bytes(10)), "the next chunk");
+    assert!(message.is_empty());
+}
+
 /// Sharing a chunk to its last byte goes on with the next chunk.
 #[test]
 fn a_field_that_ends_with_its_chunk_is_followed_by_the_next_chunk() {

@@ -89,14 +89,12 @@ pub mod bare_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 0usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::bare_method::DO)
-                            .await
-                        {
+                    call.unary(
+                        &super::bare_method::DO,
+                        move |mut cx, request| async move {
                             let result = <T as self::Bare>::r#do(
                                     &self.service,
                                     &mut cx,
@@ -104,8 +102,8 @@ pub mod bare_server {
                                 )
                                 .await;
                             cx.respond(&super::bare_method::DO, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }

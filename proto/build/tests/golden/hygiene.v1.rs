@@ -735,14 +735,12 @@ pub mod thing_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 0usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::TYPE)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::TYPE,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::r#type(
                                     &self.service,
                                     &mut cx,
@@ -750,15 +748,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::TYPE, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 1usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::SELF_)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::SELF_,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::self_(
                                     &self.service,
                                     &mut cx,
@@ -766,15 +762,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::SELF_, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 2usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request, mut tx)) = call
-                            .server_streaming(&super::thing_method::ASYNC)
-                            .await
-                        {
+                    call.server_streaming(
+                        &super::thing_method::ASYNC,
+                        move |mut cx, request, mut tx| async move {
                             let result = <T as self::Thing>::r#async(
                                     &self.service,
                                     &mut cx,
@@ -783,15 +777,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 3usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::GET_USER)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::GET_USER,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::get_user(
                                     &self.service,
                                     &mut cx,
@@ -799,15 +791,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::GET_USER, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 4usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::GET_USER_2)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::GET_USER_2,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::get_user_2(
                                     &self.service,
                                     &mut cx,
@@ -815,15 +805,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::GET_USER_2, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 5usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::GET_USER_3)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::GET_USER_3,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::get_user_3(
                                     &self.service,
                                     &mut cx,
@@ -831,15 +819,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::GET_USER_3, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 6usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::NEW_)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::NEW_,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::new_(
                                     &self.service,
                                     &mut cx,
@@ -847,15 +833,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::NEW_, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 7usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::CLONE)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::CLONE,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::clone(
                                     &self.service,
                                     &mut cx,
@@ -863,15 +847,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::CLONE, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 8usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::CALL)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::CALL,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::call(
                                     &self.service,
                                     &mut cx,
@@ -879,15 +861,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::CALL, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 9usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::DESCRIPTOR)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::DESCRIPTOR,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::descriptor(
                                     &self.service,
                                     &mut cx,
@@ -895,15 +875,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::DESCRIPTOR, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 10usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::SERVICE_NAME)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::SERVICE_NAME,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::service_name(
                                     &self.service,
                                     &mut cx,
@@ -911,15 +889,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::SERVICE_NAME, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 11usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::PRELUDE)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::PRELUDE,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::prelude(
                                     &self.service,
                                     &mut cx,
@@ -927,15 +903,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::PRELUDE, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 12usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
-                            .bidi(&super::thing_method::PARAMETERS)
-                            .await
-                        {
+                    call.bidi(
+                        &super::thing_method::PARAMETERS,
+                        move |mut cx, mut rx, mut tx| async move {
                             let result = <T as self::Thing>::parameters(
                                     &self.service,
                                     &mut cx,
@@ -944,15 +918,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 13usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, mut rx)) = call
-                            .client_streaming(&super::thing_method::TYPES)
-                            .await
-                        {
+                    call.client_streaming(
+                        &super::thing_method::TYPES,
+                        move |mut cx, mut rx| async move {
                             let result = <T as self::Thing>::types(
                                     &self.service,
                                     &mut cx,
@@ -960,15 +932,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::TYPES, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 14usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::READ)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::READ,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::read(
                                     &self.service,
                                     &mut cx,
@@ -976,15 +946,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::READ, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 15usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::PUT)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::PUT,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::put(
                                     &self.service,
                                     &mut cx,
@@ -992,15 +960,13 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::PUT, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 16usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::thing_method::OLD)
-                            .await
-                        {
+                    call.unary(
+                        &super::thing_method::OLD,
+                        move |mut cx, request| async move {
                             let result = <T as self::Thing>::old(
                                     &self.service,
                                     &mut cx,
@@ -1008,8 +974,8 @@ pub mod thing_server {
                                 )
                                 .await;
                             cx.respond(&super::thing_method::OLD, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }
@@ -1260,14 +1226,12 @@ pub mod foreign_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 0usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::foreign_method::PING)
-                            .await
-                        {
+                    call.unary(
+                        &super::foreign_method::PING,
+                        move |mut cx, request| async move {
                             let result = <T as self::Foreign>::ping(
                                     &self.service,
                                     &mut cx,
@@ -1275,15 +1239,13 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.respond(&super::foreign_method::PING, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 1usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::foreign_method::WRAP)
-                            .await
-                        {
+                    call.unary(
+                        &super::foreign_method::WRAP,
+                        move |mut cx, request| async move {
                             let result = <T as self::Foreign>::wrap(
                                     &self.service,
                                     &mut cx,
@@ -1291,15 +1253,13 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.respond(&super::foreign_method::WRAP, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 2usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::foreign_method::FLAG)
-                            .await
-                        {
+                    call.unary(
+                        &super::foreign_method::FLAG,
+                        move |mut cx, request| async move {
                             let result = <T as self::Foreign>::flag(
                                     &self.service,
                                     &mut cx,
@@ -1307,15 +1267,13 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.respond(&super::foreign_method::FLAG, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 3usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, mut rx, mut tx)) = call
-                            .bidi(&super::foreign_method::PACK)
-                            .await
-                        {
+                    call.bidi(
+                        &super::foreign_method::PACK,
+                        move |mut cx, mut rx, mut tx| async move {
                             let result = <T as self::Foreign>::pack(
                                     &self.service,
                                     &mut cx,
@@ -1324,15 +1282,13 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.finish(result);
-                        }
-                    })
+                        },
+                    )
                 }
                 4usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::foreign_method::ABOVE)
-                            .await
-                        {
+                    call.unary(
+                        &super::foreign_method::ABOVE,
+                        move |mut cx, request| async move {
                             let result = <T as self::Foreign>::above(
                                     &self.service,
                                     &mut cx,
@@ -1340,15 +1296,13 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.respond(&super::foreign_method::ABOVE, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 5usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::foreign_method::INNER)
-                            .await
-                        {
+                    call.unary(
+                        &super::foreign_method::INNER,
+                        move |mut cx, request| async move {
                             let result = <T as self::Foreign>::inner(
                                     &self.service,
                                     &mut cx,
@@ -1356,8 +1310,8 @@ pub mod foreign_server {
                                 )
                                 .await;
                             cx.respond(&super::foreign_method::INNER, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }
@@ -1411,7 +1365,7 @@ pub mod self_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 _ => call.unimplemented(),
             }
@@ -1494,14 +1448,12 @@ pub mod t_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 0usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::t_method::T)
-                            .await
-                        {
+                    call.unary(
+                        &super::t_method::T,
+                        move |mut cx, request| async move {
                             let result = <T as self::T>::t(
                                     &self.service,
                                     &mut cx,
@@ -1509,8 +1461,8 @@ pub mod t_server {
                                 )
                                 .await;
                             cx.respond(&super::t_method::T, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }
@@ -1594,14 +1546,12 @@ pub mod result_server {
             self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
             method: usize,
             call: ::trirpc_proto::codegen::IncomingCall,
-        ) -> ::trirpc_proto::codegen::BoxFuture<'static, ()> {
+        ) -> ::trirpc_proto::codegen::Handling {
             match method {
                 0usize => {
-                    ::trirpc_proto::codegen::prost::alloc::boxed::Box::pin(async move {
-                        if let ::core::option::Option::Some((mut cx, request)) = call
-                            .unary(&super::result_method::GET)
-                            .await
-                        {
+                    call.unary(
+                        &super::result_method::GET,
+                        move |mut cx, request| async move {
                             let result = <T as self::Result>::get(
                                     &self.service,
                                     &mut cx,
@@ -1609,8 +1559,8 @@ pub mod result_server {
                                 )
                                 .await;
                             cx.respond(&super::result_method::GET, result);
-                        }
-                    })
+                        },
+                    )
                 }
                 _ => call.unimplemented(),
             }

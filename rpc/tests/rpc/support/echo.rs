@@ -8,7 +8,7 @@ use trirpc_core::CodecError;
 use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::EncodeBuf;
 use trirpc_rpc::{
-    BoxFuture, CallKind, Codec, Context, IncomingCall, Metadata, Method, MethodCodec, MethodSpec, Sender, Service,
+    CallKind, Codec, Context, Handling, IncomingCall, Metadata, Method, MethodCodec, MethodSpec, Sender, Service,
     ServiceDescriptor, Status, Streaming,
 };
 
@@ -170,31 +170,23 @@ impl Service for Echo {
         &DESCRIPTOR
     }
 
-    fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> BoxFuture<'static, ()> {
+    fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> Handling {
         match method {
-            0 => Box::pin(async move {
-                if let Some((mut cx, request)) = call.unary(&SAY).await {
-                    let result = self.say(&mut cx, request).await;
-                    cx.respond(&SAY, result);
-                }
+            0 => call.unary(&SAY, move |mut cx, request| async move {
+                let result = self.say(&mut cx, request).await;
+                cx.respond(&SAY, result);
             }),
-            1 => Box::pin(async move {
-                if let Some((mut cx, request, mut tx)) = call.server_streaming(&LOTS).await {
-                    let result = self.lots(&mut cx, request, &mut tx).await;
-                    cx.finish(result);
-                }
+            1 => call.server_streaming(&LOTS, move |mut cx, request, mut tx| async move {
+                let result = self.lots(&mut cx, request, &mut tx).await;
+                cx.finish(result);
             }),
-            2 => Box::pin(async move {
-                if let Some((mut cx, mut rx)) = call.client_streaming(&GATHER).await {
-                    let result = self.gather(&mut cx, &mut rx).await;
-                    cx.respond(&GATHER, result);
-                }
+            2 => call.client_streaming(&GATHER, move |mut cx, mut rx| async move {
+                let result = self.gather(&mut cx, &mut rx).await;
+                cx.respond(&GATHER, result);
             }),
-            3 => Box::pin(async move {
-                if let Some((mut cx, mut rx, mut tx)) = call.bidi(&CHAT).await {
-                    let result = self.chat(&mut cx, &mut rx, &mut tx).await;
-                    cx.finish(result);
-                }
+            3 => call.bidi(&CHAT, move |mut cx, mut rx, mut tx| async move {
+                let result = self.chat(&mut cx, &mut rx, &mut tx).await;
+                cx.finish(result);
             }),
             _ => call.unimplemented(),
         }
