@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use trirpc_core::buf::{RecvBuf, Transmit};
+use trirpc_core::buf::Transmit;
 use trirpc_core::{ConnectionError, Instant, Timeout, TransportError};
 
+use crate::input::Input;
 use crate::session::{SessionRole, Shared};
 use crate::time::{Time, Timer};
 use crate::transport::Transport;
@@ -19,11 +20,9 @@ use crate::transport::Transport;
 const ROUNDS: usize = 32;
 /// Slices in one vectored write.
 const SLICES: usize = 64;
-/// Size of the receive window at the start, in bytes.
-const WINDOW: usize = 16 * 1024;
 /// One-slice transports get their output in pieces of this size, so that TLS records stay large.
 const SCRATCH: usize = 16 * 1024;
-/// Silence after which the receive window is given back.
+/// Silence after which a connection gives back the memory that it keeps for the next output.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long the last bytes may wait for the transport, if the configuration does not say.
 const FLUSH: Duration = Duration::from_secs(30);
@@ -49,14 +48,14 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     timer: Z::Timer,
     /// The instant for which `timer` is set and not yet seen to fire.
     timer_at: Option<Instant>,
-    rx: RecvBuf,
+    rx: Input,
     tx: Transmit,
     scratch: Vec<u8>,
     wakes: Vec<Waker>,
     read: ReadSide,
     /// Whether the connection takes more input, as it said in the last turn.
     wants_read: bool,
-    window: Window,
+    spare: Spare,
     /// Why the transport takes no more bytes. What it still has to give is read first.
     write_error: Option<TransportError>,
     /// What the transport itself said of its first failure.
@@ -80,9 +79,9 @@ enum ReadSide {
     Closed,
 }
 
-/// What becomes of the receive window: a connection that is silent holds none.
+/// What becomes of the memory that a connection keeps for its next output: one that is silent keeps none.
 #[derive(Clone, Copy, Debug)]
-enum Window {
+enum Spare {
     /// Bytes moved since the driver last slept.
     InUse,
     /// Nothing moved since; to be given back at this instant.
@@ -118,18 +117,62 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             timer: time.timer(),
             time,
             timer_at: None,
-            rx: RecvBuf::new(WINDOW),
+            rx: Input::default(),
             tx: Transmit::new(),
             scratch: Vec::new(),
             wakes: Vec::new(),
             read: ReadSide::Ready,
             wants_read: true,
-            window: Window::InUse,
+            spare: Spare::InUse,
             write_error: None,
             cause: None,
             flush_by: None,
             ending: None,
         }
+    }
+
+    /// One poll, up to the point where the window of the thread is given back.
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionError> {
+        if self.ending.is_some() {
+            return self.poll_ending(cx);
+        }
+        // Whatever woke us, the transport may be ready again.
+        if self.read == ReadSide::Pending {
+            self.read = ReadSide::Drained;
+        }
+        let mut write_blocked = false;
+        for _ in 0..ROUNDS {
+            let now = self.time.now();
+            if self.timer_at.is_some_and(|at| at <= now) {
+                // Deadlines go before what came meanwhile: they make room that it may need.
+                self.timer_at = None;
+            } else if self.wants_read {
+                self.read(cx);
+            }
+            let turn = self.turn(write_blocked, now, cx.waker());
+            self.deliver();
+            match turn {
+                Turn::Work => {}
+                Turn::Parked(armed) => {
+                    let idle = self.release_idle(now);
+                    let armed = armed.into_iter().chain(idle).min();
+                    if !self.poll_timer(armed, cx) {
+                        return Poll::Pending;
+                    }
+                    continue;
+                }
+                Turn::Over(reason) => {
+                    self.timer.reset(self.time.now() + DISCARD);
+                    self.ending = Some(Ending { reason, is_closed: false });
+                    return self.poll_ending(cx);
+                }
+            }
+            if !write_blocked {
+                write_blocked = self.write(cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// One critical section: everything that concerns the connection.
@@ -139,7 +182,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         let turn = shared.turn(now, |state| {
             stale = state.parking.withdraw();
             if !rx.is_empty() {
-                state.conn.handle_input(rx, now);
+                state.conn.handle_input(rx.window(), now);
             }
             if let ReadSide::Ended(error) = *read {
                 *read = ReadSide::Closed;
@@ -202,7 +245,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 Poll::Ready(Ok(0)) => self.write_error = Some(TransportError::WriteZero),
                 Poll::Ready(Ok(n)) => {
                     self.tx.advance(n.min(self.tx.len()));
-                    self.window = Window::InUse;
+                    self.spare = Spare::InUse;
                 }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Poll::Ready(Err(error)) => self.write_error = Some(self.failed(&error)),
@@ -245,15 +288,15 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         if !matches!(self.read, ReadSide::Ready | ReadSide::Drained) {
             return;
         }
-        let space = self.rx.space();
+        let space = self.rx.window().space();
         let room = space.len();
         let poll = Pin::new(&mut self.io).poll_read(cx, space);
         self.read = match poll {
             Poll::Pending => ReadSide::Pending,
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),
             Poll::Ready(Ok(n)) => {
-                self.rx.commit(n);
-                self.window = Window::InUse;
+                self.rx.window().commit(n);
+                self.spare = Spare::InUse;
                 if n < room { ReadSide::Drained } else { ReadSide::Ready }
             }
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
@@ -267,22 +310,19 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         transport_error(error)
     }
 
-    /// Gives the receive window back after a second without traffic. When to look again, if at all.
+    /// Gives spare memory back after a second without traffic. When to look again, if at all.
     fn release_idle(&mut self, now: Instant) -> Option<Instant> {
-        match self.window {
-            Window::InUse => self.window = Window::Idle(now + IDLE),
-            Window::Idle(at) if now < at => {}
-            Window::Idle(_) => {
-                self.window = Window::Released;
-                self.rx.release_idle();
+        match self.spare {
+            Spare::InUse => self.spare = Spare::Idle(now + IDLE),
+            Spare::Idle(at) if at <= now => {
+                self.spare = Spare::Released;
                 self.shared.release_idle();
             }
-            // The look that woke us took a window again.
-            Window::Released => self.rx.release_idle(),
+            Spare::Idle(_) | Spare::Released => {}
         }
-        match self.window {
-            Window::Idle(at) => Some(at),
-            _ => None,
+        match self.spare {
+            Spare::Idle(at) => Some(at),
+            Spare::InUse | Spare::Released => None,
         }
     }
 
@@ -319,7 +359,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             }
         }
         for _ in 0..ROUNDS {
-            match Pin::new(&mut self.io).poll_read(cx, self.rx.space()) {
+            match Pin::new(&mut self.io).poll_read(cx, self.rx.window().space()) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(n)) if n > 0 => {}
                 // A peer that has closed can be written to no more; a close that is under way may need it.
@@ -339,47 +379,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Future for Driver<T, R, Z> {
     type Output = ConnectionError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ConnectionError> {
-        let this = &mut *self;
-        if this.ending.is_some() {
-            return this.poll_ending(cx);
-        }
-        // Whatever woke us, the transport may be ready again.
-        if this.read == ReadSide::Pending {
-            this.read = ReadSide::Drained;
-        }
-        let mut write_blocked = false;
-        for _ in 0..ROUNDS {
-            let now = this.time.now();
-            if this.timer_at.is_some_and(|at| at <= now) {
-                // Deadlines go before what came meanwhile: they make room that it may need.
-                this.timer_at = None;
-            } else if this.wants_read {
-                this.read(cx);
-            }
-            let turn = this.turn(write_blocked, now, cx.waker());
-            this.deliver();
-            match turn {
-                Turn::Work => {}
-                Turn::Parked(armed) => {
-                    let idle = this.release_idle(now);
-                    let armed = armed.into_iter().chain(idle).min();
-                    if !this.poll_timer(armed, cx) {
-                        return Poll::Pending;
-                    }
-                    continue;
-                }
-                Turn::Over(reason) => {
-                    this.timer.reset(this.time.now() + DISCARD);
-                    this.ending = Some(Ending { reason, is_closed: false });
-                    return this.poll_ending(cx);
-                }
-            }
-            if !write_blocked {
-                write_blocked = this.write(cx);
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let poll = self.run(cx);
+        self.rx.give_back();
+        poll
     }
 }
 

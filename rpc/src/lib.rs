@@ -37,6 +37,7 @@ mod compress;
 mod decode;
 mod driver;
 mod duplex;
+mod input;
 mod intercept;
 mod marker;
 mod raw;

@@ -24,7 +24,9 @@ pub(crate) struct Arena {
     oversized: bool,
     /// Handles of used-up chunks, oldest first, to be reclaimed when nobody holds a slice any more.
     exhausted: Vec<BytesMut>,
-    /// Size of a chunk, in bytes.
+    /// Size of the present chunks, in bytes: none, then small, and larger when all of them are in flight.
+    size: usize,
+    /// Largest size of a chunk that is kept, in bytes.
     chunk: usize,
     /// Payloads below this size are copied into the run.
     copy_below: usize,
@@ -34,7 +36,10 @@ impl Arena {
     /// Used-up chunks that are remembered. Two, so that output in flight may span a chunk's end.
     const KEPT_CHUNKS: usize = 2;
 
-    /// An empty arena of `chunk`-byte chunks that copies payloads below `copy_below` bytes. Takes no
+    /// Size of the first chunk: SETTINGS, or a few small heads.
+    const FIRST_CHUNK: usize = 1024;
+
+    /// An empty arena of chunks up to `chunk` bytes that copies payloads below `copy_below` bytes. Takes no
     /// memory before the first append.
     pub(crate) fn new(chunk: usize, copy_below: usize) -> Self {
         Self {
@@ -43,6 +48,7 @@ impl Arena {
             run: BytesMut::new(),
             oversized: false,
             exhausted: Vec::new(),
+            size: 0,
             chunk,
             copy_below,
         }
@@ -115,19 +121,27 @@ impl Arena {
 
     /// Puts a chunk with room for `n` bytes in place of the present one, whose run is sealed.
     fn replace_chunk(&mut self, n: usize) {
-        let size = n.max(self.chunk);
-        if size == self.chunk {
-            if !self.oversized && self.run.try_reclaim(size) {
+        if n <= self.size {
+            if !self.oversized && self.run.try_reclaim(self.size) {
                 return;
             }
-            if let Some(free) = self.exhausted.iter_mut().position(|chunk| chunk.try_reclaim(size)) {
+            if let Some(free) = self.exhausted.iter_mut().position(|chunk| chunk.try_reclaim(self.size)) {
                 let free = self.exhausted.remove(free);
                 self.retire(free);
                 return;
             }
         }
-        self.retire(BytesMut::with_capacity(size));
-        self.oversized = size > self.chunk;
+        let is_outgrown = self.size == 0 || n > self.size || self.exhausted.len() == Self::KEPT_CHUNKS;
+        if is_outgrown && self.size < self.chunk {
+            let wanted = if self.size == 0 { Self::FIRST_CHUNK } else { self.size.saturating_mul(4) };
+            self.size = wanted.max(n).min(self.chunk);
+            // Those of another size are not used again.
+            self.exhausted.clear();
+            self.run = BytesMut::with_capacity(self.size.max(n));
+        } else {
+            self.retire(BytesMut::with_capacity(self.size.max(n)));
+        }
+        self.oversized = n > self.chunk;
     }
 
     /// Makes `next` the present chunk and remembers the old one.

@@ -1,5 +1,6 @@
 //! The receive window: what the transport read and the connection has not consumed yet.
 
+use alloc::vec::Vec;
 use core::{fmt, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -8,7 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 ///
 /// One window of memory. Read into [`space`](Self::space), report the count with
 /// [`commit`](Self::commit). The connection splits small payloads off without copying them, so a window lives
-/// until the last payload in it is dropped; a new one takes its place when less than 1 KiB is left, or
+/// until the last payload in it is dropped; a new one takes its place when less than a quarter is left, or
 /// the old one is used again if nothing of it is held any more. What was consumed otherwise is room for the
 /// next read at once: a bulk transfer goes through one window, which stays in the processor's cache.
 ///
@@ -33,7 +34,7 @@ pub struct RecvBuf {
 }
 
 impl RecvBuf {
-    /// Least space offered to a read, in bytes. A window is used down to it.
+    /// Least space offered to a read, in bytes.
     const MIN_SPACE: usize = 1024;
     /// Size up to which windows double, in bytes.
     const MAX_WINDOW: usize = 64 * 1024;
@@ -53,7 +54,10 @@ impl RecvBuf {
     ///
     /// What it contains is meaningless.
     pub fn space(&mut self) -> &mut [u8] {
-        self.make_space(Self::MIN_SPACE);
+        // A read that is cut short by the end of a window costs another one, so a window is used down to a quarter;
+        // down to the minimum where unread bytes would have to move.
+        let least = if self.unread <= Self::MOVED { self.next / 4 } else { 0 };
+        self.make_space(least.max(Self::MIN_SPACE));
         self.window.split_at_mut(self.consumed + self.unread).1
     }
 
@@ -80,6 +84,14 @@ impl RecvBuf {
             self.window[end..end + data.len()].copy_from_slice(data);
             self.unread += data.len();
         }
+    }
+
+    /// Takes the unread bytes out of the window, so that it can serve another connection;
+    /// [`extend`](Self::extend) gives them back. Takes no memory if there are none.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.data().to_vec();
+        self.skip(unread.len());
+        unread
     }
 
     /// Whether every byte was consumed.

@@ -347,13 +347,18 @@ fn after_a_full_read_the_driver_reads_on_without_asking() {
     rig.executor.run();
     rig.script.tell_readiness(0);
     let text = "x".repeat(40_000);
-    let call = rig.say(&text);
+    let calls = [rig.say(&text), rig.say(&text)];
     rig.executor.run();
     let reads = rig.script.read_calls();
+    // The pipe is full, and a window holds no more than the pipe.
     rig.script.tell_readiness(1);
     rig.executor.run();
-    assert!(rig.script.read_calls() > reads + 1, "the answer is longer than a window");
-    assert_eq!(call.take().expect("done").expect("answered"), text);
+    assert!(rig.script.read_calls() > reads + 1, "it was asked before each read");
+    rig.script.tell_readiness(100);
+    rig.executor.run();
+    for call in calls {
+        assert_eq!(call.take().expect("done").expect("answered"), text);
+    }
 }
 
 /// A flood of input does not keep other tasks from running.
@@ -377,25 +382,16 @@ fn a_poll_is_bounded_and_yields() {
     call.take().expect("done").expect("answered");
 }
 
-/// The receive window grows with the traffic and is given back in silence.
+/// A driver that has nothing to read does not look again and again, and has one timer.
 #[test]
-fn an_idle_connection_holds_no_receive_window() {
+fn a_silent_connection_looks_once_more_and_then_sleeps() {
     let rig = served(true);
-    let say = |text: &str| {
-        let call = rig.say(text);
-        rig.executor.run();
-        call.take().expect("done").expect("answered");
-        rig.script.read_spaces()
-    };
-    let grown = say(&"x".repeat(500_000));
-    assert!(grown.iter().max() > Some(&(32 * 1024)), "{grown:?}");
-    let soon = say("soon");
-    assert_ne!(soon[0], 16 * 1024, "the large one is still in use");
-    rig.time.advance(Duration::from_secs(1));
+    let call = rig.say(&"x".repeat(500_000));
     rig.executor.run();
-    rig.script.read_spaces();
-    let later = say("later");
-    assert_eq!(later[0], 16 * 1024, "a new, small one");
+    call.take().expect("done").expect("answered");
+    let spaces = rig.script.read_spaces();
+    assert!(spaces.iter().all(|&space| space >= 16 * 1024), "no read is cut short by the end of a window: {spaces:?}");
+    assert!(spaces.iter().all(|&space| space <= 64 * 1024), "{spaces:?}");
     assert_eq!(rig.time.waiting(), 2, "one timer a driver");
     rig.time.advance(Duration::from_secs(2));
     rig.executor.run();
@@ -403,6 +399,27 @@ fn an_idle_connection_holds_no_receive_window() {
     rig.time.advance(Duration::from_secs(20));
     rig.executor.run();
     assert!(rig.script.read_calls() <= reads + 1, "and then it sleeps");
+}
+
+/// What one connection left unread comes first when it has the window again, whoever had it meanwhile.
+#[test]
+fn connections_of_a_thread_take_turns_with_one_window_and_keep_their_bytes_apart() {
+    let rigs: Vec<_> = (0..5).map(|_| served(true)).collect();
+    let calls: Vec<_> = rigs
+        .iter()
+        .zip("abcde".chars())
+        .map(|(rig, letter)| {
+            let text = letter.to_string().repeat(3000);
+            // Every read ends in the middle of something.
+            rig.script.reads([3, 8, 1, 13, 700, 2].iter().cycle().take(600).map(|&n| Step::UpTo(n)));
+            (rig.say(&text), text)
+        })
+        .collect();
+    // All of them have a step before one has another.
+    while rigs.iter().filter(|rig| rig.executor.step()).count() > 0 {}
+    for (call, text) in calls {
+        assert_eq!(call.take().expect("done").expect("answered"), text);
+    }
 }
 
 /// An idle connection does nothing at all.

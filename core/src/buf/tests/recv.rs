@@ -130,13 +130,25 @@ fn a_bulk_transfer_that_is_copied_out_stays_in_one_window() {
 fn reads_that_fill_the_rest_of_a_window_are_offered_a_whole_one() {
     let mut buf = RecvBuf::new(64 * 1024);
     buf.space();
-    buf.commit(62 * 1024);
-    drop(buf.split_to(62 * 1024));
-    for expected in [2 * 1024, 64 * 1024, 64 * 1024] {
+    buf.commit(40 * 1024);
+    drop(buf.split_to(40 * 1024));
+    for expected in [24 * 1024, 64 * 1024, 64 * 1024] {
         let n = buf.space().len();
         assert_eq!(n, expected);
         buf.commit(n);
         buf.skip(n);
+    }
+}
+
+/// Less than a quarter is not worth a read, unless a long rest would have to move with it.
+#[test]
+fn the_last_quarter_of_a_window_is_offered_only_behind_a_long_rest() {
+    for (unread, expected) in [(0, 64 * 1024), (9, 64 * 1024 - 9), (5000, 4 * 1024)] {
+        let mut buf = RecvBuf::new(64 * 1024);
+        buf.space();
+        buf.commit(60 * 1024);
+        drop(buf.split_to(60 * 1024 - unread));
+        assert_eq!(buf.space().len(), expected);
     }
 }
 
