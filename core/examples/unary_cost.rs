@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! cargo build --release -p trirpc-core --example unary_cost
-//! valgrind --tool=callgrind target/release/examples/unary_cost on 2000
+//! valgrind --tool=callgrind target/release/examples/unary_cost on 2000 100
 //! ```
 //!
-//! Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
+//! The switch of the fast path, a number of calls, and how many of them are under way together: as many as leave and
+//! arrive at once. Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
 
 use std::sync::Arc;
 
@@ -49,18 +50,21 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut config = Config::default();
     config.set("unary-fast-path", &arguments.next().unwrap_or_else(|| "on".into())).expect("`on` or `off`");
-    let calls: usize = arguments.next().map_or(1000, |calls| calls.parse().expect("a number of calls"));
+    let mut number = |or: usize| arguments.next().map_or(or, |number| number.parse().expect("a number"));
+    let (calls, together) = (number(1000), number(1));
 
     let (config, now) = (Arc::new(config), Instant::ZERO);
     let http2 = HttpVersion::Http2;
     let mut client = Connection::<Client>::new(Arc::clone(&config), Endpoint::http("localhost"), http2, now);
     let mut server = Connection::<Server>::new(config, Some(http2), now);
     let (mut up, mut down) = (Transmit::new(), Transmit::new());
-    let (mut at_server, mut at_client) = (RecvBuf::new(16 * 1024), RecvBuf::new(16 * 1024));
+    let (mut at_server, mut at_client) = (RecvBuf::new(64 * 1024), RecvBuf::new(64 * 1024));
     let (options, none, message) = (CallOptions::default(), Metadata::new(), Bytes::from(vec![7; 128]));
     let mut done = 0;
-    for _ in 0..calls {
-        client.open_unary(&SAY, &options, &Octets, &message, now).expect("a call");
+    while done < calls {
+        for _ in 0..together.min(calls - done) {
+            client.open_unary(&SAY, &options, &Octets, &message, now).expect("a call");
+        }
         client.poll_transmit(&mut up, now);
         carry(&mut up, &mut at_server);
         server.handle_input(&mut at_server, now);
