@@ -64,7 +64,7 @@ impl Decoder {
             self.buffered += data.len();
             data.advance(PREFIX);
             let encoding = self.scan.encoding_of(flags, data.len());
-            self.front = Front::Complete(MessageBuf::received(data, encoding));
+            self.front.complete = Some(MessageBuf::received(data, encoding));
             return Ok(());
         }
         let (accepted, result) = self.scan.run(&data);
@@ -101,7 +101,7 @@ impl Decoder {
 
     /// The next complete message; `pool` has the memory for the one behind it.
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
-        let message = self.front.take()?;
+        let message = self.front.complete.take()?;
         self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
         // Of the next message there is what waits here; for more, its sender has a window.
         let landing = &mut Landing { pool, may_come: self.buffered };
@@ -131,9 +131,9 @@ impl Decoder {
 
     /// Octets still missing of the message at the front, once its length is known; 0 if one can be pulled.
     pub(crate) const fn need(&self) -> usize {
-        match &self.front {
-            Front::Payload { missing, .. } => *missing,
-            Front::Prefix(_) | Front::Complete(_) => 0,
+        match self.front.missing {
+            Some(missing) => missing,
+            None => 0,
         }
     }
 
@@ -233,66 +233,63 @@ impl Scan {
 }
 
 /// The message at the front, as far as it arrived.
-#[derive(Debug)]
-enum Front {
-    Prefix(Prefix),
-    Payload { missing: usize, message: Assembly },
-    Complete(MessageBuf),
-}
-
-impl Default for Front {
-    fn default() -> Self {
-        Self::Prefix(Prefix::default())
-    }
+#[derive(Debug, Default)]
+struct Front {
+    prefix: Prefix,
+    /// Once the prefix is whole, and until the message is: octets of payload still missing.
+    missing: Option<usize>,
+    /// Where a payload in several pieces is put together; stays for the next one.
+    assembly: Option<Box<Assembly>>,
+    complete: Option<MessageBuf>,
 }
 
 impl Front {
     const fn is_complete(&self) -> bool {
-        matches!(self, Self::Complete(_))
+        self.complete.is_some()
     }
 
     /// Whether nothing of it arrived.
     const fn is_empty(&self) -> bool {
-        matches!(self, Self::Prefix(Prefix { read: 0, .. }))
+        self.prefix.read == 0 && self.missing.is_none() && self.complete.is_none()
     }
 
-    /// Takes what belongs to this message off `data`, which `scan` has accepted.
+    /// Takes what belongs to this message, which is not complete, off `data`, which `scan` has accepted.
     fn fill(&mut self, data: &mut Bytes, scan: &Scan, landing: &mut Landing<'_>) {
-        if let Self::Prefix(prefix) = self {
-            let Some((flags, len)) = prefix.fill(data) else { return };
-            let message = Assembly::new(Some(len), scan.encoding_of(flags, len));
-            *self = Self::Payload { missing: len, message };
-        }
-        if let Self::Payload { missing, message } = self {
-            let piece = data.split_to(data.len().min(*missing));
-            *missing -= piece.len();
-            message.push(piece, landing);
-            if *missing == 0 {
-                *self = Self::Complete(mem::take(message).finish());
+        if self.missing.is_none() {
+            let Some((flags, len)) = self.prefix.fill(data) else { return };
+            let encoding = scan.encoding_of(flags, len);
+            if len <= data.len() {
+                self.complete = Some(MessageBuf::received(data.split_to(len), encoding));
+                return;
             }
+            self.missing = Some(len);
+            **self.assembly.get_or_insert_default() = Assembly::new(Some(len), encoding);
         }
+        let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
+        let piece = data.split_to(data.len().min(*missing));
+        *missing -= piece.len();
+        assembly.push(piece, landing);
+        self.finish();
     }
 
     /// Appends octets that all belong to this message, and are not its first. False if they do not.
     fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        let Self::Payload { missing, message } = self else { return false };
-        let is_within = octets.len() <= *missing && message.len() > 0;
+        let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return false };
+        let is_within = octets.len() <= *missing && assembly.len() > 0;
         if is_within {
             *missing -= octets.len();
-            message.extend(octets, landing);
-            if *missing == 0 {
-                *self = Self::Complete(mem::take(message).finish());
-            }
+            assembly.extend(octets, landing);
+            self.finish();
         }
         is_within
     }
 
-    /// The message, if it is complete; the next one begins.
-    fn take(&mut self) -> Option<MessageBuf> {
-        let Self::Complete(message) = self else { return None };
-        let message = mem::take(message);
-        *self = Self::default();
-        Some(message)
+    /// The message is complete if nothing is missing.
+    fn finish(&mut self) {
+        if let (Some(0), Some(assembly)) = (self.missing, &mut self.assembly) {
+            self.missing = None;
+            self.complete = Some(mem::take(&mut **assembly).finish());
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl SignalSet {
         self.0 == 0
     }
 
-    pub(crate) const fn contains(self, signal: Signal) -> bool {
+    const fn contains(self, signal: Signal) -> bool {
         self.0 & signal as u8 != 0
     }
 
@@ -86,11 +86,6 @@ impl Signals {
 
     pub(crate) fn arm(&mut self, signal: Signal) {
         self.armed.add(signal);
-    }
-
-    /// Would [`raise`](Self::raise) queue the event?
-    pub(crate) fn is_armed(self, signal: Signal) -> bool {
-        self.armed.contains(signal)
     }
 
     /// Those of `due` that are to be queued now.

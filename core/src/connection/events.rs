@@ -24,11 +24,9 @@ impl Events {
         self.queue.push_back(Entry::Connection(event));
     }
 
-    /// Queues what a call [raised](super::calls::Signals::raise).
+    /// Queues what a call [raised](super::calls::Signals::raise), which is something.
     pub(crate) fn push_call(&mut self, id: CallId, raised: SignalSet) {
-        if !raised.is_empty() {
-            self.queue.push_back(Entry::Call(id, raised));
-        }
+        self.queue.push_back(Entry::Call(id, raised));
     }
 
     pub(crate) fn pop<M>(&mut self, calls: &mut Calls<M>) -> Option<Event> {

@@ -29,7 +29,7 @@ use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
-use calls::{Call, Calls, Signal, SignalSet};
+use calls::{Call, Calls, Signal};
 use events::Events;
 use role::Machine;
 
@@ -287,17 +287,14 @@ impl<R: Role> Connection<R> {
             R::follow(self, id);
         }
         let Some(Call { machine, signals, is_over, .. }) = self.calls.get_mut(id) else { return };
-        let mut due = SignalSet::NONE;
-        if signals.is_armed(Signal::Head) && machine.has_head() {
-            due.add(Signal::Head);
-        }
-        if signals.is_armed(Signal::Readable) && machine.is_readable() {
-            due.add(Signal::Readable);
-        }
+        let mut due = machine.due();
         if *is_over {
             due.add(Signal::Finished);
         }
-        self.events.push_call(id, signals.raise(due));
+        let raised = signals.raise(due);
+        if !raised.is_empty() {
+            self.events.push_call(id, raised);
+        }
     }
 
     fn go_away(&mut self) {

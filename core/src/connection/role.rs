@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 
 use super::Connection;
+use super::calls::{Signal, SignalSet};
 use crate::buf::{BufferPool, Landing};
-use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
+use crate::call::{CallKind, ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, RequestHead, ResponseHead};
@@ -111,10 +112,9 @@ pub(crate) trait Machine {
     fn metadata(&self) -> Option<&Metadata>;
     /// It came to an end on its own: by the outcome, or a fault of the peer's.
     fn has_ended(&self) -> bool;
-    /// The peer's head may be shown to the application.
-    fn has_head(&self) -> bool;
-    /// `recv` has a whole message, or the end.
-    fn is_readable(&self) -> bool;
+    /// What is true of it that is worth an event: the peer's head may be shown to the application, or `recv` has a
+    /// whole message or the end.
+    fn due(&self) -> SignalSet;
     /// Octets held.
     fn buffered(&self) -> usize;
     /// Octets missing of the message whose prefix was read.
@@ -162,13 +162,21 @@ impl Machine for ClientCall {
         self.status().is_some()
     }
 
-    fn has_head(&self) -> bool {
-        self.metadata().is_some()
-    }
-
-    /// A failed single response has nothing to read: only its end is told.
-    fn is_readable(&self) -> bool {
-        self.is_readable() && !(self.kind().is_single_response() && self.status().is_some_and(|s| !s.is_ok()))
+    fn due(&self) -> SignalSet {
+        let mut due = SignalSet::NONE;
+        let status = self.status();
+        if status.is_none() && self.kind() == CallKind::Unary {
+            return due;
+        }
+        if self.metadata().is_some() {
+            due.add(Signal::Head);
+        }
+        // A failed single response has nothing to read: only its end is told.
+        let has_failed = self.kind().is_single_response() && status.is_some_and(|status| !status.is_ok());
+        if self.is_readable() && !has_failed {
+            due.add(Signal::Readable);
+        }
+        due
     }
 
     fn buffered(&self) -> usize {
@@ -221,12 +229,8 @@ impl Machine for ServerCall {
         self.failure().is_some()
     }
 
-    fn has_head(&self) -> bool {
-        false
-    }
-
-    fn is_readable(&self) -> bool {
-        self.is_readable()
+    fn due(&self) -> SignalSet {
+        if self.is_readable() { Signal::Readable.into() } else { SignalSet::NONE }
     }
 
     fn buffered(&self) -> usize {

@@ -29,12 +29,13 @@ static EXPAND: MethodSpec = MethodSpec::new("/t.Echo/Expand", CallKind::ServerSt
 static CHAT: MethodSpec = MethodSpec::new("/t.Echo/Chat", CallKind::Bidi, false);
 
 /// arch:U1, arch:U7, bg:S1, bg:S2, bg:S13, bg:S16, bg:S20, bg:R1: for every row and every codec the octets of both
-/// sides and every outcome are the same with the switch on, off, and in any position between two calls.
+/// sides and every outcome are the same with the switch on, off, and in any position between two calls, and whether or
+/// not heads that come again are recognised.
 #[test]
 fn both_ways_write_the_same_octets() {
     fn same(script: Vec<Op>) {
-        let oracle = Run::new(Switch::Off).play(&script, true);
-        for switch in [Switch::On, Switch::Toggled, Switch::Chosen] {
+        let oracle = Run::new(Switch::Plain).play(&script, true);
+        for switch in [Switch::Off, Switch::On, Switch::Toggled, Switch::Chosen] {
             let run = Run::new(switch).play(&script, true);
             assert!(run.wire[0] == oracle.wire[0], "{switch:?}: the client's octets differ");
             assert!(run.wire[1] == oracle.wire[1], "{switch:?}: the server's octets differ");
@@ -51,8 +52,8 @@ fn both_ways_write_the_same_frames_when_output_waits() {
     fn same(script: Vec<Op>) {
         // What is given up before it left differs by design.
         let script: Vec<Op> = script.into_iter().filter(|op| !matches!(op, Op::Cancel(_) | Op::Pass(_))).collect();
-        let oracle = Run::new(Switch::Off).play(&script, false);
-        for switch in [Switch::On, Switch::Toggled, Switch::Chosen] {
+        let oracle = Run::new(Switch::Plain).play(&script, false);
+        for switch in [Switch::Off, Switch::On, Switch::Toggled, Switch::Chosen] {
             let run = Run::new(switch).play(&script, false);
             for side in [Side::Client, Side::Server] {
                 assert_eq!(run.frames(side), oracle.frames(side), "{switch:?}");
@@ -61,6 +62,34 @@ fn both_ways_write_the_same_frames_when_output_waits() {
         }
     }
     QuickCheck::new().tests(100).quickcheck(same as fn(Vec<Op>));
+}
+
+/// arch:U1: call after call of one kind, until all that may be copied or recognised is, and each kind once more when the
+/// others have been: the octets and outcomes stay those of the plain way. A deadline and metadata differ each time.
+#[test]
+fn a_steady_load_looks_like_the_first_call() {
+    let calls = |row, codec, metadata, timeout| {
+        let call = Op::Call { row, codec, size: 128, metadata, timeout };
+        [call, Op::Answer { size: 100, metadata }, Op::Pass(3)]
+    };
+    let mut script = Vec::new();
+    for round in [8, 1, 3] {
+        for row in 0..ROWS.len() {
+            for (codec, metadata, timeout) in
+                [(0, false, None), (2, true, None), (0, false, Some(900)), (3, true, None)]
+            {
+                script.extend((0..round).flat_map(|_| calls(row, codec, metadata, timeout)));
+            }
+        }
+        script.push(Op::Refuse);
+    }
+    let oracle = Run::new(Switch::Plain).play(&script, true);
+    for switch in [Switch::Off, Switch::On, Switch::Toggled, Switch::Chosen] {
+        let run = Run::new(switch).play(&script, true);
+        assert!(run.wire == oracle.wire, "{switch:?}: the octets differ");
+        assert_eq!(run.outcomes, oracle.outcomes, "{switch:?}");
+    }
+    assert!(oracle.outcomes.iter().filter(|(_, status)| status.is_ok()).count() > 100);
 }
 
 /// arch:U2, arch:U6, bg:S9, bg:S11, bg:S12, bg:R6, bg:R9: one HEADERS and one END_STREAM a request; content-length exact
