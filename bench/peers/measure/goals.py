@@ -64,47 +64,49 @@ def paired(goal, a, b, cell, figures, pairs=8, secs=0.5):
         yield Row(goal, what, value, must, stretch, low, high, "×")
 
 
-def server_against(goal, peer, cell, what, must, stretch=None, **options):
-    return paired(goal, (peer, "floor"), ("trirpc", "floor"), cell,
-                  [("server", f"server CPU, {what}, to {peer}", must, stretch)], **options)
+def server_against(goal, peer, cell, what, must=None, stretch=None, ours="trirpc", **options):
+    return paired(goal, (peer, "floor"), (ours, "floor"), cell,
+                  [("server", f"server CPU, {what}, {ours} to {peer}", must, stretch)], **options)
 
 
-def client_against(goal, peer, cell, what, must, stretch=None, **options):
-    return paired(goal, ("floor", peer), ("floor", "trirpc"), cell,
-                  [("client", f"client CPU, {what}, to {peer}", must, stretch)], **options)
+def client_against(goal, peer, cell, what, must=None, stretch=None, ours="trirpc", **options):
+    return paired(goal, ("floor", peer), ("floor", ours), cell,
+                  [("client", f"client CPU, {what}, {ours} to {peer}", must, stretch)], **options)
 
 
-def pair_against(goal, peer, cell, what, must, stretch=None, **options):
-    return paired(goal, (peer, peer), US, cell,
-                  [("both", f"CPU of both, {what}, to a pair of {peer}", must, stretch),
-                   ("server", f"… the server's, to {peer}", None, None),
-                   ("client", f"… the client's, to {peer}", None, None)], **options)
+def pair_against(goal, peer, cell, what, must=None, stretch=None, ours="trirpc", **options):
+    what = f"{what}, a pair of {ours} to one of {peer}"
+    return paired(goal, (peer, peer), (ours, ours), cell,
+                  [("both", f"CPU of both, {what}", must, stretch),
+                   ("server", f"server CPU, {what}", None, None),
+                   ("client", f"client CPU, {what}", None, None)], **options)
 
 
-def calls(goal, cell, operations, limits, what, per=1):
+def calls(goal, cell, operations, limits, what, per=1, ours="trirpc"):
     """System calls or writes of each side, an operation or (`per`) a message."""
-    found = counts.system_calls(*US, cell, operations)
+    found = counts.system_calls(ours, ours, cell, operations)
     for key, name, must, stretch in limits:
         for side in ("server", "client"):
-            yield Row(goal, f"{name} of the {side}, {what}", found[side].get(key, 0) / per, must, stretch)
+            yield Row(goal, f"{name} of the {side}, {what}, {ours}", found[side].get(key, 0) / per, must, stretch)
     if cell is ALONE:
-        yield Row(goal, f"TCP segments of both, {what}", found["segments"] / per, 2.02)
+        yield Row(goal, f"TCP segments of both, {what}, {ours}", found["segments"] / per, 2.02)
 
 
 def g1():
-    yield from server_against("G1", "tonic", SMALL, "128 B 1×100", 0.2, 0.125, pairs=12)
-    yield from server_against("G1", "floor-smol", SMALL, "128 B 1×100", 3.5, 2.2)
-    yield from server_against("G1", "floor", SMALL, "128 B 1×100", None)
-    yield from server_against("G1", "h2", SMALL, "128 B 1×100", None)
-    yield from server_against("G1", "connect", SMALL, "128 B 1×100", None)
-    yield from server_against("G1", "grpc-go", SMALL, "128 B 1×100", None)
-    yield from server_against("G1", "cpp", SMALL, "128 B 1×100", None)
+    what = "128 B 1×100"
+    yield from server_against("G1", "tonic", SMALL, what, 0.2, 0.125, pairs=12)
+    yield from server_against("G1", "floor-smol", SMALL, what, 3.5, 2.2)
+    yield from server_against("G1", "tonic", SMALL, what, ours="trirpc-loop")
+    for peer in ("floor", "h2", "connect", "grpc-go", "cpp"):
+        yield from server_against("G1", peer, SMALL, what, pairs=6)
 
 
 def g2():
-    yield from client_against("G2", "tonic", SMALL, "128 B 1×100", 0.2, 0.125, pairs=12)
-    yield from client_against("G2", "h2", SMALL, "128 B 1×100", None)
-    yield from client_against("G2", "connect", SMALL, "128 B 1×100", None)
+    what = "128 B 1×100"
+    yield from client_against("G2", "tonic", SMALL, what, 0.2, 0.125, pairs=12)
+    yield from client_against("G2", "tonic", SMALL, what, ours="trirpc-loop")
+    for peer in ("h2", "connect"):
+        yield from client_against("G2", peer, SMALL, what, pairs=6)
 
 
 def g3():
@@ -144,20 +146,24 @@ def g7b():
 
 
 def g8():
-    yield from pair_against("G8", "tonic", SPARSE, "128 B 50×50", 0.5)
-    yield from pair_against("G8", "floor-smol", SPARSE, "128 B 50×50", 1.3, 1.15)
-    yield from calls("G8", SPARSE, 50_000, [("all", "system calls", None, 2.5)], "128 B 50×50")
+    for ours in ("trirpc", "trirpc-loop"):
+        yield from pair_against("G8", "tonic", SPARSE, "128 B 50×50", 0.5, ours=ours)
+        yield from pair_against("G8", "floor-smol", SPARSE, "128 B 50×50", 1.3, 1.15, ours=ours)
+        yield from calls("G8", SPARSE, 50_000, [("all", "system calls", None, 2.5)], "128 B 50×50", ours=ours)
 
 
 def g9():
-    found = pair.measure(("floor-smol", "floor-smol"), US, ALONE, pairs=12)
-    value, low, high = found.difference("p50")
-    yield Row("G9", "p50 above that of floor-smol's pair, 128 B 1×1", value, 5, None, low, high, "µs")
-    yield from calls("G9", ALONE, 10_000, [("all", "system calls", 9, 4), ("writes", "writes", 1.01, None)], "128 B 1×1")
+    for ours, most in (("trirpc", 9), ("trirpc-loop", 4)):
+        found = pair.measure(("floor-smol", "floor-smol"), (ours, ours), ALONE)
+        value, low, high = found.difference("p50")
+        yield Row("G9", f"p50 above that of a pair of floor-smol, 128 B 1×1, {ours}", value, 5, None, low, high, "µs")
+        limits = [("all", "system calls", most, 4), ("writes", "writes", 1.01, None)]
+        yield from calls("G9", ALONE, 10_000, limits, "128 B 1×1", ours=ours)
 
 
 def g10():
-    yield from calls("G10", SMALL, 200_000, [("all", "system calls", 0.12, 0.04)], "128 B 1×100")
+    for ours, most in (("trirpc", 0.12), ("trirpc-loop", 0.04)):
+        yield from calls("G10", SMALL, 200_000, [("all", "system calls", most, 0.04)], "128 B 1×100", ours=ours)
 
 
 def g11():
@@ -169,10 +175,10 @@ def g11():
 
 def streams(goal, cell, must, stretch, writes, ready):
     what = f"{cell['payload']} B × 128, 32 streams"
-    yield from pair_against(goal, "tonic", cell, f"{what}, through a channel", must, stretch)
+    yield from pair_against(goal, "tonic", cell, f"{what}, through a channel", must, stretch, secs=1)
     if ready is not None:
         yield from pair_against(goal, "tonic", {**cell, "feed": "iter"}, f"{what}, ready at once", None, ready)
-    yield from pair_against(goal, "grpc-go", cell, f"{what}, through a channel", None)
+    yield from pair_against(goal, "grpc-go", cell, what, pairs=4, secs=2)
     yield from calls(goal, cell, 800, [("writes", "writes a message", *writes)], what, per=128)
 
 
@@ -204,7 +210,8 @@ def g16():
         must, stretch = (6, 3) if peer == "trirpc" else (None, None)
         if heap is not None:
             yield Row("G16", f"heap of an idle connection of {peer}'s server", heap / 1024, must, stretch, unit="KiB")
-        yield Row("G16", f"resident memory of it; after a call {number(called / 1024)}", resident / 1024, unit="KiB")
+        yield Row("G16", f"resident memory of an idle connection of {peer}'s server", resident / 1024, unit="KiB")
+        yield Row("G16", f"resident memory after a call of a connection of {peer}'s server", called / 1024, unit="KiB")
 
 
 def g18():
@@ -215,21 +222,30 @@ def g18():
 
 def g19():
     """Calls a CPU second beside the old grpc-go: 6 times as many are 1/6 of the CPU time a call."""
-    yield from pair_against("G19", "grpc-go-1.33", SMALL, "128 B 1×100", 1 / 6, 1 / 10, pairs=12)
+    for ours in ("trirpc", "trirpc-loop"):
+        yield from pair_against("G19", "grpc-go-1.33", SMALL, "128 B 1×100", 1 / 6, 1 / 10, ours=ours)
 
 
 def g21():
-    yield from pair_against("G21", "grpc-go", SMALL, "128 B 1×100, one core each", 1 / 10, 1 / 15)
-    yield from pair_against("G21", "grpc-go-free", SMALL, "128 B 1×100, as it comes, two cores", 1 / 10, 1 / 15)
-    yield from pair_against("G21", "dubbo-go", SMALL, "128 B 1×100, one core each", 1 / 80, 1 / 120)
-    yield from pair_against("G21", "dubbo-go-free", SMALL, "128 B 1×100, as it comes, two cores", 1 / 80, 1 / 120)
+    for peer, must, stretch in (("grpc-go", 1 / 10, 1 / 15), ("dubbo-go", 1 / 80, 1 / 120)):
+        yield from pair_against("G21", peer, SMALL, "128 B 1×100, one core each", must, stretch)
+        yield from pair_against("G21", f"{peer}-free", SMALL, "128 B 1×100, two cores", must, stretch)
+        yield from pair_against("G21", peer, SMALL, "128 B 1×100, one core each", must, stretch, ours="trirpc-loop")
 
 
 def growth():
-    """B4, B5: instructions do not grow with calls in flight."""
+    """A call's instructions beside open streams, over memory, and beside other connections, over TCP."""
     run = subprocess.run([OURS / "trirpc-bench", "growth"], capture_output=True, text=True, check=True)
     for line in map(json.loads, run.stdout.splitlines()):
-        yield Row("B4", line["what"], line["value"], line.get("must"))
+        yield Row("growth", line["what"], line["value"], line.get("must"))
+    for side in ("server", "client"):
+        first = None
+        for connections in (1, 100, 1000):
+            cell = {"payload": 128, "conns": connections, "conc": connections}
+            each = counts.instructions(side, "trirpc", cell, (4000, 12000))
+            first = first or each
+            yield Row("growth", f"instructions of the {side}, TCP, {connections} connections, a call in flight on each", each)
+            yield Row("growth", f"… beside those of one connection, {side}, {connections}", each / first, 1.1)
 
 
 GOALS = {

@@ -43,6 +43,7 @@ def _go(name, role, pinned=True):
 
 SERVERS = {
     "trirpc": Program(OURS / "trirpc-bench", "serve"),
+    "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop"),
     "floor": _rust("floor-server", "--io", "epoll"),
     "floor-smol": _rust("floor-server", "--io", "smol"),
     "tonic": _rust("tonic-server"),
@@ -57,7 +58,7 @@ SERVERS = {
 }
 CLIENTS = {
     "trirpc": Program(OURS / "trirpc-bench", "load"),
-    "trirpc-triple": Program(OURS / "trirpc-bench", "load", "--protocol", "triple"),
+    "trirpc-loop": Program(OURS / "trirpc-bench", "load", "--io", "loop"),
     "floor": _rust("floor-client", "--io", "epoll"),
     "floor-smol": _rust("floor-client", "--io", "smol"),
     "tonic": _rust("tonic-client"),

@@ -188,6 +188,22 @@ impl Cell {
         }
     }
 
+    /// Bytes of heap that an idle stream takes on both sides together: connections, call layer, the caller's two halves
+    /// and the handler. 0 unless the counting allocator is installed.
+    ///
+    /// # Errors
+    /// A stream could not be opened.
+    pub fn heap_of_a_stream(&self) -> Result<u64, Status> {
+        let mut world = World::new(self)?;
+        let message = Operation::message(self.payload, 1);
+        // What is allocated once is there before.
+        let _some = world.open(self.beside / 10, &message)?;
+        let before = Allocations::now().live;
+        let streams = self.beside - self.beside / 10;
+        let _open = world.open(streams, &message)?;
+        Ok((Allocations::now().live - before) / streams.max(1) as u64)
+    }
+
     /// Runs the cell in this process.
     ///
     /// # Errors

@@ -141,6 +141,9 @@ func report(peer string, o Options, before, after usage, latencies [][]time.Dura
 		return float64(all[int(q*float64(len(all)-1))]) / 1e3
 	}
 	n, seconds := float64(after.calls-before.calls), after.at.Sub(before.at).Seconds()
+	if n == 0 {
+		log.Fatal("no operation ended in the time of the measurement")
+	}
 	line, err := json.Marshal(map[string]interface{}{
 		"peer": peer, "mode": o.Mode, "payload": o.Payload, "conns": o.Conns, "conc": o.Conc,
 		"calls": n, "secs": seconds, "qps": n / seconds, "msgs_s": float64(after.msgs-before.msgs) / seconds,
