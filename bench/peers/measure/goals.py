@@ -141,6 +141,7 @@ def g7b():
     yield from pair_against("G7b", "tonic", {**HUGE, "conc": 1}, "1 MiB 1×1", 0.6, 0.5, secs=1)
     yield from pair_against("G7b", "tonic", HUGE, "1 MiB 1×10", 0.6, 0.5, secs=1)
     yield from pair_against("G7b", "tonic", {**HUGE, "conc": 100}, "1 MiB 1×100", 0.6, 0.5, secs=1)
+    yield from pair_against("G7b", "tonic-8mib", HUGE, "1 MiB 1×10", secs=1, pairs=6)
     line = once(*US, {**HUGE, "conc": 1}, secs=3)
     yield Row("G7b", "p99 to p50, 1 MiB 1×1", line["p99_us"] / line["p50_us"], 2)
 

@@ -1,4 +1,4 @@
-//! `tonic-client`, with the arguments of `trirpc-bench load`.
+//! `tonic-client`, with the arguments of `trirpc-bench load`, and `--windows BYTES` as `tonic-server` has it.
 
 use peer_load::{Arguments, closed_loop};
 use peer_tonic::echo_client::EchoClient;
@@ -74,7 +74,10 @@ async fn drain(mut answers: Streaming<EchoMsg>, expected: u32) -> u32 {
 
 fn main() {
     let arguments = Arguments::read();
-    let endpoint = Endpoint::from_shared(format!("http://{}", arguments.addr())).expect("a URI").tcp_nodelay(true);
+    let mut endpoint = Endpoint::from_shared(format!("http://{}", arguments.addr())).expect("a URI").tcp_nodelay(true);
+    if let windows @ 1.. = arguments.value("windows", 0) {
+        endpoint = endpoint.initial_stream_window_size(windows).initial_connection_window_size(8 * windows);
+    }
     let operation = Operation {
         mode: arguments.text("mode", "unary"),
         is_ready: arguments.text("feed", "iter") == "iter",
