@@ -123,7 +123,6 @@ impl Gates {
 pub fn growth() -> io::Result<()> {
     let mut first: Option<[f64; 2]> = None;
     for cell in GROWTH {
-        let work = cell.run().map_err(|status| io::Error::other(format!("{}: {status}", cell.name)))?;
         let (units, _) = cell.units();
         let instructions = callgrind::count_both(cell)?.map(|profile| profile.total as f64 / units as f64);
         let first = first.get_or_insert(instructions);
@@ -132,8 +131,6 @@ pub fn growth() -> io::Result<()> {
             let name = format!("{}, {}", cell.name, side.name());
             println!("{}", json!({ "what": format!("instructions, {name}"), "value": instructions[at].round() }));
             println!("{}", json!({ "what": format!("growth, {name}"), "value": growth, "must": 1.1 }));
-            let allocations = work[at].allocations as f64 / units as f64;
-            println!("{}", json!({ "what": format!("allocations, {name}"), "value": allocations }));
         }
     }
     // All but the last: what ten thousand take, a thousand show.
