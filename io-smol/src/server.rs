@@ -128,6 +128,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether every handler gets a task before it is polled: [`Router::spawn_handlers`]. Off at first: a handler that
+    /// is ready at once runs where its connection is read, and only one that waits becomes a task, which any thread of
+    /// the executor may run. Connections whose handlers compute for long find that out, and make tasks of them.
+    #[must_use]
+    pub fn spawn_handlers(mut self, always: bool) -> Self {
+        self.router = Arc::new(Arc::unwrap_or_clone(self.router).spawn_handlers(always));
+        self
+    }
+
     /// Connections served at once, of which each of several [`cores`](Self::cores) has its share; further ones wait in
     /// the system's accept queue. Default 10,000.
     #[must_use]

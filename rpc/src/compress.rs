@@ -118,6 +118,11 @@ impl Codings {
         Self(Some(Box::new(Coded { accept, send, max_recv: 0 })))
     }
 
+    /// Whether messages stay as they are.
+    pub(crate) const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Sets the largest message that inflating may give, in bytes.
     pub(crate) fn limit(&mut self, max_recv: impl FnOnce() -> usize) {
         if let Some(coded) = &mut self.0 {

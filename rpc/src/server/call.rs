@@ -58,6 +58,7 @@ impl Request {
 
 impl IncomingCall {
     /// `None` if an interceptor refused it.
+    #[inline]
     pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec, mut request: Request, spare: Spare) -> Option<Self> {
         match seat.intercept(&mut request) {
             Ok(()) => Some(Self { seat, method, request, spare }),
@@ -173,11 +174,11 @@ impl IncomingCall {
         self.seat.end(status, Metadata::new());
     }
 
+    #[inline]
     fn begin<Req, Res>(self, method: &'static Method<Req, Res>) -> Option<Begun<Req, Res>> {
         let Self { seat, method: spec, request, spare } = self;
         let codecs = method.codecs();
-        let name = request.accepted.codec_name();
-        let Some(place) = codecs.iter().position(|codec| codec.name() == name) else {
+        let Some(place) = codecs.iter().position(|codec| request.accepted.is_codec(codec.name())) else {
             let offered: Vec<&str> = codecs.iter().map(MethodCodec::name).collect();
             seat.refuse_codec(&offered);
             return None;
@@ -207,6 +208,7 @@ struct Begun<Req: 'static, Res: 'static> {
 
 impl<Req, Res> Begun<Req, Res> {
     /// The one request message. `None` if there is no such message, and the call has been answered so.
+    #[inline]
     fn single_request(self) -> Option<(Context, Req, Spare)> {
         let Self { cx, message, codec, spare } = self;
         let message = match message {

@@ -167,6 +167,7 @@ impl Router {
     }
 
     /// Lets the method to which `route` leads handle a call.
+    #[inline]
     pub(crate) fn call(&self, route: Route, call: IncomingCall) -> Handling {
         Arc::clone(&self.services[route.service as usize].service).call(route.method as usize, call)
     }

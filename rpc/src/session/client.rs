@@ -288,8 +288,12 @@ impl Carrier for Shared<Client> {
             answer = Some(match (call.status(), message) {
                 (Some(status), Some(message)) if status.is_ok() => {
                     inflater = slot.codings.inflater(&message);
-                    let headers = call.metadata().cloned().unwrap_or_default();
-                    Ok(Outcome { message, headers, trailers: status.metadata().clone() })
+                    let owned = |metadata: &Metadata| match metadata.is_empty() {
+                        true => Metadata::new(),
+                        false => metadata.clone(),
+                    };
+                    let headers = call.metadata().map(owned).unwrap_or_default();
+                    Ok(Outcome { message, headers, trailers: owned(status.metadata()) })
                 }
                 (Some(status), None) if status.is_ok() => {
                     Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
@@ -322,7 +326,7 @@ impl Carrier for Shared<Client> {
         let (mut released, mut observed) = (None, None);
         self.with(|state, now| {
             released = state.release(key, half, cancel, now);
-            observed = released.as_mut().and_then(|released| released.slot.last_observed(now));
+            observed = released.as_mut().and_then(|released| released.slot.as_mut()?.last_observed(now));
         });
         let hooks = observed.and_then(Observed::into_hooks);
         if let (Some(released), Some(hooks)) = (released, hooks) {
@@ -375,13 +379,15 @@ impl State<Client> {
             return None;
         }
         let status = self.conn.call(id).and_then(CallMut::<Client>::release);
-        self.slots.remove(key).map(|slot| Released { slot, status })
+        let slot = self.slots.discard(key, |role| role.message.is_none());
+        Some(Released { slot, status })
     }
 }
 
 /// A call that nobody holds any more.
 struct Released {
-    slot: Slot<ClientSlot>,
+    /// If it must not be dropped under the lock.
+    slot: Option<Slot<ClientSlot>>,
     /// Its outcome, if it was known.
     status: Option<Status>,
 }

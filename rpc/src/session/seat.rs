@@ -8,7 +8,7 @@ use trirpc_core::call::{Metadata, Status};
 use trirpc_core::{CallMut, Instant, SendError, Server};
 
 use super::send::{is_inline, over};
-use super::server::Ended;
+use super::server::{Ended, ServerSlot};
 use super::slots::register;
 use super::{SessionRole, Shared};
 use crate::cancel::Signal;
@@ -185,15 +185,16 @@ impl CallSeat {
                 return;
             }
             slot.message_sent(len.unwrap_or_default(), now);
-            let Some(mut slot) = state.slots.remove(self.key) else { return };
-            let headers = slot.role.headers.take().unwrap_or_default();
-            let observed = slot.last_observed(now);
-            Server::finished(&mut slot, &mut state.wakes);
+            let (id, headers) = (slot.id, slot.role.headers.take().unwrap_or_default());
+            let slot = state.slots.discard(self.key, ServerSlot::is_bare);
             // The core answers for a codec that failed; a call that has ended needs no answer.
-            let outcome = match state.conn.call(slot.id) {
+            let outcome = match state.conn.call(id) {
                 Some(call) => send(call, &headers, &trailers, now).map_or_else(send_status, |()| Status::OK),
                 None => over(),
             };
+            let Some(mut slot) = slot else { return };
+            let observed = slot.last_observed(now);
+            Server::finished(&mut slot, &mut state.wakes);
             ended = Some(Ended { _slot: slot, observed, outcome });
         });
         if let Some(ended) = ended {

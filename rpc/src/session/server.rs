@@ -33,6 +33,13 @@ pub(crate) struct ServerSlot {
     pub(super) signal: Option<Arc<Signal>>,
 }
 
+impl ServerSlot {
+    /// Whether dropping it runs nobody else's code.
+    pub(super) fn is_bare(&self) -> bool {
+        self.task.is_none() && self.signal.is_none()
+    }
+}
+
 /// What a server's session keeps beside its calls.
 #[derive(Debug)]
 pub(crate) struct ServerState {

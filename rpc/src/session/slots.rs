@@ -49,6 +49,11 @@ impl Attached {
 }
 
 impl<X> Slot<X> {
+    /// Whether dropping it runs nobody else's code, what the role keeps left aside.
+    fn is_bare(&self) -> bool {
+        self.recv.is_none() && self.send.is_none() && self.codings.is_none() && self.observed.is_none()
+    }
+
     /// The hooks, to be run with the lock released, unless they have seen the response.
     pub(crate) fn unanswered_hooks(&mut self) -> Option<Hooks> {
         self.observed.as_mut()?.take_unanswered()
@@ -159,6 +164,18 @@ impl<X> Slots<X> {
         let slot = entry.slot.take()?;
         self.len -= 1;
         Some(slot)
+    }
+
+    /// Removes a slot, and returns it only if it must not be dropped where this is called: `is_bare` says whether what
+    /// the role keeps may be.
+    pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Option<Slot<X>> {
+        let entry = self.entries.get_mut(key.index()).filter(|entry| entry.generation == key.generation())?;
+        if !entry.slot.as_ref().is_some_and(|slot| slot.is_bare() && is_bare(&slot.role)) {
+            return self.remove(key);
+        }
+        entry.slot = None;
+        self.len -= 1;
+        None
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<X>> {

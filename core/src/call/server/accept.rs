@@ -149,6 +149,11 @@ impl Accepted {
         core::str::from_utf8(&self.codec).unwrap_or_default()
     }
 
+    /// Whether that is `name`.
+    pub fn is_codec(&self, name: &str) -> bool {
+        self.codec == name
+    }
+
     /// Wire protocol of the request.
     pub fn protocol(&self) -> Protocol {
         self.spec.protocol
