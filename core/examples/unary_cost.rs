@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The switch of the fast path, a number of calls, and how many of them are under way together: as many as leave and
-//! arrive at once. Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
+//! arrive at once. With `fresh` behind them each call has a deadline and metadata that no other has. Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use trirpc_core::buf::{MessageBuf, RecvBuf, Transmit};
@@ -52,17 +53,25 @@ fn main() {
     config.set("unary-fast-path", &arguments.next().unwrap_or_else(|| "on".into())).expect("`on` or `off`");
     let mut number = |or: usize| arguments.next().map_or(or, |number| number.parse().expect("a number"));
     let (calls, together) = (number(1000), number(1));
+    let fresh = arguments.next().is_some_and(|word| word == "fresh");
 
-    let (config, now) = (Arc::new(config), Instant::ZERO);
+    let (config, mut now) = (Arc::new(config), Instant::ZERO);
     let http2 = HttpVersion::Http2;
     let mut client = Connection::<Client>::new(Arc::clone(&config), Endpoint::http("localhost"), http2, now);
     let mut server = Connection::<Server>::new(config, Some(http2), now);
     let (mut up, mut down) = (Transmit::new(), Transmit::new());
     let (mut at_server, mut at_client) = (RecvBuf::new(64 * 1024), RecvBuf::new(64 * 1024));
-    let (options, none, message) = (CallOptions::default(), Metadata::new(), Bytes::from(vec![7; 128]));
-    let mut done = 0;
+    let (mut options, none, message) = (CallOptions::default(), Metadata::new(), Bytes::from(vec![7; 128]));
+    let (mut opened, mut done) = (0, 0);
     while done < calls {
         for _ in 0..together.min(calls - done) {
+            if fresh {
+                opened += 1;
+                now = now + Duration::from_nanos(1_000);
+                options.timeout = Some(Duration::from_secs(1) + Duration::from_micros(opened));
+                options.metadata = Metadata::new();
+                options.metadata.append("x-request", &opened.to_string()).expect("metadata");
+            }
             client.open_unary(&SAY, &options, &Octets, &message, now).expect("a call");
         }
         client.poll_transmit(&mut up, now);
