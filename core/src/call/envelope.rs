@@ -213,17 +213,21 @@ impl Scan {
         }
     }
 
+    #[inline]
     fn check(&self, flags: u8, len: usize) -> Result<(), Status> {
+        let is_known = flags == 0 || (flags == COMPRESSED && self.encoding.is_some());
+        if is_known && len <= self.max_message { Ok(()) } else { Err(self.fault(flags, len)) }
+    }
+
+    /// What is wrong with a prefix.
+    fn fault(&self, flags: u8, len: usize) -> Status {
         if flags & !COMPRESSED != 0 {
-            return Err(peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}")));
+            return peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}"));
         }
         if flags == COMPRESSED && self.encoding.is_none() {
-            return Err(peer_fault("compressed message without an announced encoding"));
+            return peer_fault("compressed message without an announced encoding");
         }
-        if len > self.max_message {
-            return Err(too_large(len, self.max_message));
-        }
-        Ok(())
+        too_large(len, self.max_message)
     }
 
     /// The encoding of a message with this prefix. An empty message has none, for some peers mark those too.

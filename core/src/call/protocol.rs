@@ -114,6 +114,10 @@ pub(crate) fn for_client(protocol: Protocol, headers: TripleHeaders, kind: CallK
 pub(crate) fn detect(content_type: &Bytes, headers: &Headers) -> Option<(&'static ProtocolSpec, Bytes)> {
     let has = |names: &[HeaderName]| headers.iter().any(|field| names.contains(&field.name));
     let [[triple, grpc], _, [grpc_web, _], [connect, connect_stream]] = &SPECS;
+    // What most clients send, letter by letter: no need to look for anything else in it.
+    if grpc.media_bare.is_some_and(|bare| bare.as_bytes() == content_type) {
+        return Some((grpc, Bytes::from_static(PROTO.as_bytes())));
+    }
     let mut found =
         [grpc_web, grpc, connect_stream].into_iter().filter_map(|spec| Some((spec, spec.codec(content_type)?)));
     let (spec, codec) = match found.next() {

@@ -29,7 +29,7 @@ use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
-use calls::{Call, Calls, Signal};
+use calls::{Calls, Signal};
 use events::Events;
 use role::Machine;
 
@@ -282,16 +282,17 @@ impl<R: Role> Connection<R> {
 
     /// Raises what became true for a call after its machine moved.
     fn settle(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(mut call) = self.calls.get_mut(id) else { return };
         if !call.is_over && call.machine.has_ended() {
             R::follow(self, id);
+            let Some(followed) = self.calls.get_mut(id) else { return };
+            call = followed;
         }
-        let Some(Call { machine, signals, is_over, .. }) = self.calls.get_mut(id) else { return };
-        let mut due = machine.due();
-        if *is_over {
+        let mut due = call.machine.due();
+        if call.is_over {
             due.add(Signal::Finished);
         }
-        let raised = signals.raise(due);
+        let raised = call.signals.raise(due);
         if !raised.is_empty() {
             self.events.push_call(id, raised);
         }
