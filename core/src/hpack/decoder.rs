@@ -1,7 +1,6 @@
 //! Decoding of header blocks (RFC 7541 §3, §6), bounded and in step with the peer whatever the list holds.
 
-use core::mem;
-use core::ops::Range;
+use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,7 +10,7 @@ use crate::http::{Field, HeaderName};
 
 /// Room made at once for decoded Huffman strings, in bytes. Neighbouring strings share it, and a
 /// string that is kept keeps no more than this, or its own size.
-const SCRATCH: usize = 1024;
+const CHUNK: usize = 1024;
 
 /// Table size updates that may begin a block (RFC 7541 §4.2): the smallest size, then the last.
 const MAX_SIZE_UPDATES: usize = 2;
@@ -47,14 +46,17 @@ impl ListSize {
 /// Decodes header blocks in the order of their arrival.
 ///
 /// Memory: the dynamic table, at most the larger of 4 KiB and the sizes ever allowed, by the RFC's
-/// count, and 1 KiB for Huffman strings.
+/// count, and 1 KiB each for the Huffman string at hand and for those handed out last.
 pub struct Decoder {
     table: DynamicTable,
     /// Largest table size that the peer may choose.
     limit: usize,
     /// The limit fell below the table's size: the next block must begin with an update to this or less.
     demanded: Option<usize>,
-    scratch: BytesMut,
+    /// The Huffman string at hand; initialised.
+    decoded: Vec<u8>,
+    /// Where those are copied to that are handed out and enter no table.
+    chunk: BytesMut,
     /// How often the table, or what the next block must begin with, has changed.
     generation: u64,
     poisoned: bool,
@@ -76,7 +78,8 @@ impl Decoder {
             table: DynamicTable::new(max_table_size as usize),
             limit: max_table_size as usize,
             demanded: None,
-            scratch: BytesMut::new(),
+            decoded: Vec::new(),
+            chunk: BytesMut::new(),
             generation: 0,
             poisoned: false,
         }
@@ -122,8 +125,15 @@ impl Decoder {
             return Err(DecodeError::Poisoned);
         }
         self.poisoned = true; // also should `emit` unwind: the table would then be out of step
-        let size = self.decode_block(&mut Reader { block, at: 0 }, limits, emit)?;
+        if self.chunk.capacity() < CHUNK / 2 {
+            // Between two blocks it is most likely that nobody holds a string any more.
+            let _ = self.chunk.try_reclaim(CHUNK / 2);
+        }
+        let size = self.decode_block(&mut Reader { block, rest: block }, limits, emit)?;
         self.poisoned = false;
+        if self.decoded.len() > CHUNK {
+            self.decoded = Vec::new();
+        }
         Ok(size)
     }
 
@@ -184,19 +194,24 @@ impl Decoder {
 
     fn literal(&mut self, reader: &mut Reader<'_>, prefix: u32, indexing: Indexing) -> Result<Field, DecodeError> {
         let name = match reader.integer(prefix)? {
-            0 => HeaderName::from_wire(self.string(reader)?),
+            0 => {
+                let text = reader.text(&mut self.decoded)?;
+                HeaderName::from_wire_with(text.octets(), || text.to_bytes(reader.block, &mut self.chunk))
+            }
             index => self.entry(index)?.0, // its own copy: inserting this field may evict that entry
         };
-        let value = self.string(reader)?;
+        let value = reader.text(&mut self.decoded)?;
         if indexing == Indexing::Insert {
             self.generation += 1;
-            if let Some(entry) = self.table.insert(&name, &value, ()) {
+            if let Some(entry) = self.table.insert(&name, value.octets(), ()) {
                 return Ok(Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false });
             }
         }
+        let value = value.to_bytes(reader.block, &mut self.chunk);
         Ok(Field { name, value, sensitive: indexing == Indexing::Never })
     }
 
+    #[inline]
     fn entry(&self, index: usize) -> Result<(HeaderName, Bytes), DecodeError> {
         match index.checked_sub(FIRST_DYNAMIC) {
             Some(position) => {
@@ -209,60 +224,79 @@ impl Decoder {
             }
         }
     }
+}
 
-    fn string(&mut self, reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
-        let is_huffman = reader.peek().ok_or(DecodeError::Truncated)? & 0x80 != 0;
-        let len = reader.integer(7)?;
-        let range = reader.take(len)?; // so that nothing is allocated for octets that are not there
-        if !is_huffman {
-            return Ok(reader.block.slice(range));
+/// A string of a literal.
+enum Text<'a> {
+    /// As it lies in the block.
+    Plain(&'a [u8]),
+    /// Out of Huffman code.
+    Decoded(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    fn octets(&self) -> &'a [u8] {
+        match *self {
+            Self::Plain(octets) | Self::Decoded(octets) => octets,
         }
-        let octets = reader.block.get(range).ok_or(DecodeError::Truncated)?;
-        let room = huffman::max_decoded_len(octets.len());
-        if room > SCRATCH {
-            let mut own = BytesMut::zeroed(room);
-            let len = huffman::decode(octets, &mut own).ok_or(DecodeError::Huffman)?;
-            own.truncate(len);
-            return Ok(own.freeze());
+    }
+
+    /// The string in memory that may be kept: a slice of `block`, or a copy in `chunk`.
+    fn to_bytes(&self, block: &Bytes, chunk: &mut BytesMut) -> Bytes {
+        match *self {
+            Self::Plain(octets) => block.slice_ref(octets),
+            Self::Decoded(octets) => {
+                if chunk.capacity() < octets.len() && !chunk.try_reclaim(octets.len()) {
+                    *chunk = BytesMut::with_capacity(octets.len().max(CHUNK));
+                }
+                chunk.extend_from_slice(octets);
+                chunk.split().freeze()
+            }
         }
-        if self.scratch.capacity() < room && !self.scratch.try_reclaim(room) {
-            self.scratch = BytesMut::with_capacity(SCRATCH);
-        }
-        self.scratch.resize(room, 0);
-        let len = huffman::decode(octets, &mut self.scratch).ok_or(DecodeError::Huffman)?;
-        let string = self.scratch.split_to(len).freeze();
-        self.scratch.clear();
-        Ok(string)
     }
 }
 
 /// A cursor over a block.
 struct Reader<'a> {
     block: &'a Bytes,
-    at: usize,
+    rest: &'a [u8],
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn peek(&self) -> Option<u8> {
-        self.block.get(self.at).copied()
+        self.rest.first().copied()
     }
 
-    fn octet(&mut self) -> Result<u8, DecodeError> {
-        let octet = self.peek().ok_or(DecodeError::Truncated)?;
-        self.at += 1;
-        Ok(octet)
-    }
-
+    #[inline]
     fn integer(&mut self, prefix: u32) -> Result<usize, DecodeError> {
-        let first = self.octet()?;
-        let value = integer::decode(prefix, first, || self.octet())?;
+        let mut octet = || {
+            let (&octet, rest) = self.rest.split_first().ok_or(DecodeError::Truncated)?;
+            self.rest = rest;
+            Ok(octet)
+        };
+        let value = integer::decode(prefix, octet()?, octet)?;
         usize::try_from(value).map_err(|_| DecodeError::Integer)
     }
 
-    /// Steps over `len` octets that must be there.
-    fn take(&mut self, len: usize) -> Result<Range<usize>, DecodeError> {
-        let end = self.at.checked_add(len).filter(|&end| end <= self.block.len()).ok_or(DecodeError::Truncated)?;
-        Ok(mem::replace(&mut self.at, end)..end)
+    /// The next string. `decoded` is where one out of Huffman code is put.
+    fn text<'t>(&mut self, decoded: &'t mut Vec<u8>) -> Result<Text<'t>, DecodeError>
+    where
+        'a: 't,
+    {
+        let is_huffman = self.peek().ok_or(DecodeError::Truncated)? & 0x80 != 0;
+        let len = self.integer(7)?;
+        // That they are there comes first, so that nothing is allocated for octets that are not.
+        let (octets, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
+        if !is_huffman {
+            return Ok(Text::Plain(octets));
+        }
+        let room = huffman::max_decoded_len(len);
+        if decoded.len() < room {
+            decoded.resize(room.max(CHUNK), 0);
+        }
+        let len = huffman::decode(octets, decoded).ok_or(DecodeError::Huffman)?;
+        Ok(Text::Decoded(decoded.get(..len).unwrap_or_default()))
     }
 }
 

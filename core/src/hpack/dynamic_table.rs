@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::http::{Field, HeaderName};
 
@@ -25,13 +25,18 @@ pub(super) fn entry_size(name: &HeaderName, value: &[u8]) -> usize {
     name.as_bytes().len() + value.len() + Field::OVERHEAD
 }
 
+/// Memory for entries that is taken at once, in bytes. Neighbours share it: they come and go together.
+const CHUNK: usize = 512;
+
 /// First in, first out, bounded by size.
 ///
 /// The sum of the entries' sizes is at most `max_size`, so there are at most `max_size / 32` of them.
-/// Entries own their memory exactly: none holds on to the buffer that it was read from.
+/// Entries are copies: none holds on to the buffer that it was read from.
 pub(super) struct DynamicTable<T = ()> {
     /// Newest first.
     entries: VecDeque<Entry<T>>,
+    /// Where the next entry's name and value are copied to.
+    chunk: BytesMut,
     size: usize,
     max_size: usize,
     /// Insertions so far; the newest entry is number `inserted`, the first one ever was number 1.
@@ -40,8 +45,8 @@ pub(super) struct DynamicTable<T = ()> {
 
 impl<T> DynamicTable<T> {
     /// An empty table; allocates nothing.
-    pub(super) const fn new(max_size: usize) -> Self {
-        Self { entries: VecDeque::new(), size: 0, max_size, inserted: 0 }
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { entries: VecDeque::new(), chunk: BytesMut::new(), size: 0, max_size, inserted: 0 }
     }
 
     pub(super) fn max_size(&self) -> usize {
@@ -77,15 +82,27 @@ impl<T> DynamicTable<T> {
     /// Inserts a copy of the field and returns the entry. A field larger than the whole table empties
     /// it and is not inserted (§4.4), which is no error.
     pub(super) fn insert(&mut self, name: &HeaderName, value: &[u8], extra: T) -> Option<&Entry<T>> {
-        let entry = Entry { name: name.detached(), value: Bytes::copy_from_slice(value), extra };
-        self.make_room(entry.size());
-        if entry.size() > self.max_size {
+        let size = entry_size(name, value);
+        if size > self.max_size {
+            self.make_room(usize::MAX);
             return None;
         }
-        self.size += entry.size();
+        // A copy first: the name may be that of an entry that makes room.
+        let name = name.detached(|text| self.copy(text));
+        let entry = Entry { name, value: self.copy(value), extra };
+        self.make_room(size);
+        self.size += size;
         self.inserted += 1;
         self.entries.push_front(entry);
         self.entries.front()
+    }
+
+    fn copy(&mut self, octets: &[u8]) -> Bytes {
+        if self.chunk.capacity() < octets.len() {
+            self.chunk = BytesMut::with_capacity(octets.len().max(CHUNK));
+        }
+        self.chunk.extend_from_slice(octets);
+        self.chunk.split().freeze()
     }
 
     /// Evicts the oldest entries until one of `size` bytes fits, or none is left.

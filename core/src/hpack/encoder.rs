@@ -60,7 +60,7 @@ impl Encoder {
     pub const MAX_BEGIN_LEN: usize = integer::MAX_LEN;
 
     /// An encoder whose table never exceeds `own_cap` bytes.
-    pub const fn new(own_cap: u32) -> Self {
+    pub fn new(own_cap: u32) -> Self {
         let size = if own_cap < DEFAULT_TABLE_SIZE { own_cap } else { DEFAULT_TABLE_SIZE };
         Self {
             table: DynamicTable::new(size as usize),

@@ -62,14 +62,14 @@ const CODES: [u32; SYMBOLS] = {
 struct Step {
     first: u8,
     second: u8,
-    /// Bits of the first symbol; 0 if its code is longer than `WIDTH`.
-    first_bits: u8,
+    /// How many of both there are; 0 if the code of the first is longer than `WIDTH`.
+    symbols: u8,
     /// Bits of both symbols, or of the only one.
     bits: u8,
 }
 
 static STEPS: [Step; 1 << WIDTH] = {
-    let mut steps = [Step { first: 0, second: 0, first_bits: 0, bits: 0 }; 1 << WIDTH];
+    let mut steps = [Step { first: 0, second: 0, symbols: 0, bits: 0 }; 1 << WIDTH];
     let mut first = 0;
     while first < EOS as usize {
         let first_bits = LENGTHS[first] as u32;
@@ -78,7 +78,7 @@ static STEPS: [Step; 1 << WIDTH] = {
             let base = (CODES[first] as usize) << left;
             let mut i = base;
             while i < base + (1 << left) {
-                steps[i] = Step { first: first as u8, second: 0, first_bits: first_bits as u8, bits: first_bits as u8 };
+                steps[i] = Step { first: first as u8, second: 0, symbols: 1, bits: first_bits as u8 };
                 i += 1;
             }
             let mut second = 0;
@@ -89,6 +89,7 @@ static STEPS: [Step; 1 << WIDTH] = {
                     let mut i = base;
                     while i < base + (1 << (left - bits)) {
                         steps[i].second = second as u8;
+                        steps[i].symbols = 2;
                         steps[i].bits = (first_bits + bits) as u8;
                         i += 1;
                     }
@@ -197,20 +198,23 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Option<usize> {
                 count += 8;
             }
         }
-        while count >= MAX_BITS {
+        while count >= WIDTH {
             let step = STEPS[(bits >> (64 - WIDTH)) as usize];
-            let taken = if step.first_bits > 0 {
-                *dst.get_mut(written..written + 2)?.first_chunk_mut()? = [step.first, step.second];
-                written += 1 + usize::from(step.bits > step.first_bits);
-                u32::from(step.bits)
-            } else {
-                let (symbol, length) = long_code(bits)?;
-                *dst.get_mut(written)? = u8::try_from(symbol).ok()?; // EOS is no octet
-                written += 1;
-                length
-            };
-            bits <<= taken;
-            count -= taken;
+            if step.symbols > 0 {
+                *dst.get_mut(written..)?.first_chunk_mut()? = [step.first, step.second];
+                written += usize::from(step.symbols);
+                bits <<= step.bits;
+                count -= u32::from(step.bits);
+                continue;
+            }
+            if count < MAX_BITS {
+                break; // it may not be there as a whole
+            }
+            let (symbol, length) = long_code(bits)?;
+            *dst.get_mut(written)? = u8::try_from(symbol).ok()?; // EOS is no octet
+            written += 1;
+            bits <<= length;
+            count -= length;
         }
         if rest.is_empty() {
             break;
@@ -220,9 +224,9 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Option<usize> {
     // What is left may end in the middle of a step, and in padding.
     loop {
         let step = STEPS[(bits >> (64 - WIDTH)) as usize];
-        let (symbol, length) = match step.first_bits {
+        let (symbol, length) = match step.symbols {
             0 => long_code(bits)?,
-            length => (u16::from(step.first), u32::from(length)),
+            _ => (u16::from(step.first), u32::from(LENGTHS[usize::from(step.first)])),
         };
         if length > count {
             break;

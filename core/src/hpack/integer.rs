@@ -11,6 +11,7 @@ const MAX_CONTINUATION: u32 = 5;
 pub(super) const MAX_LEN: usize = 1 + MAX_CONTINUATION as usize;
 
 /// Decodes the integer in the low `prefix` bits (1 to 7) of `first` and in the octets of `next`.
+#[inline]
 pub(super) fn decode(
     prefix: u32,
     first: u8,
@@ -21,6 +22,10 @@ pub(super) fn decode(
     if low < full {
         return Ok(u32::from(low));
     }
+    continued(full, &mut next)
+}
+
+fn continued(full: u8, next: &mut dyn FnMut() -> Result<u8, DecodeError>) -> Result<u32, DecodeError> {
     let mut value = u64::from(full);
     for position in 0..MAX_CONTINUATION {
         let octet = next()?;

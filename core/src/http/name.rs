@@ -205,6 +205,14 @@ impl HeaderName {
         }
     }
 
+    /// [`from_wire`](Self::from_wire), where `keep` gives the bytes of a name that must be kept.
+    pub(crate) fn from_wire_with(name: &[u8], keep: impl FnOnce() -> Bytes) -> Self {
+        match lookup(name) {
+            Some(index) => Self(Repr::Known(index)),
+            None => Self(Repr::Custom(keep())),
+        }
+    }
+
     /// The text of the name.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -268,11 +276,11 @@ impl HeaderName {
         matches!(&self.0, Repr::Known(index) if SECRET.contains(index))
     }
 
-    /// The same name in memory of its own, for whoever keeps it longer than a receive window may live.
-    pub(crate) fn detached(&self) -> Self {
+    /// The same name in memory that `copy` finds, for whoever keeps it longer than a receive window may live.
+    pub(crate) fn detached(&self, copy: impl FnOnce(&[u8]) -> Bytes) -> Self {
         match &self.0 {
             Repr::Known(index) => Self(Repr::Known(*index)),
-            Repr::Custom(bytes) => Self(Repr::Custom(Bytes::copy_from_slice(bytes))),
+            Repr::Custom(bytes) => Self(Repr::Custom(copy(bytes))),
         }
     }
 }
