@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 use bytes::{BufMut, BytesMut};
 
@@ -15,8 +16,8 @@ use crate::http::{HeaderName, hash};
 /// otherwise evict everything else.
 const MAX_PATHS: usize = 24;
 
-/// Hashes of fields that are remembered for [`Policy::Again`].
-const SIGHTINGS: usize = 16;
+/// Most fields that are remembered for [`Policy::Again`], by a hash each; fewer with a small table.
+const SIGHTINGS: usize = 256;
 
 /// Chains for the names that are not known.
 const CUSTOM_CHAINS: usize = 32;
@@ -27,15 +28,15 @@ const CUSTOM_CHAINS: usize = 32;
 /// depends on it.
 ///
 /// Memory: the dynamic table (at most `own_cap` bytes by the RFC's count) and about 1.2 KiB, both
-/// from the first insertion on.
+/// from the first insertion on; and up to 1 KiB from the first field on that no RPC protocol knows.
 pub struct Encoder {
     /// Each entry keeps the number of the next older one of its chain.
     table: DynamicTable<u64>,
     /// Number of the newest entry of each chain: one for each known name, then [`CUSTOM_CHAINS`].
     /// Numbers of entries that are gone end a chain, so nothing is ever removed.
     chains: Vec<u64>,
-    sightings: [u32; SIGHTINGS],
-    next_sighting: usize,
+    /// Hashes of fields that were seen, each in a place of its own until another one takes it.
+    sightings: Vec<u32>,
     /// Largest size that we use, whatever the peer allows.
     own_cap: usize,
     /// The peer once allowed less than we used: from then on the table does not grow.
@@ -65,8 +66,7 @@ impl Encoder {
         Self {
             table: DynamicTable::new(size as usize),
             chains: Vec::new(),
-            sightings: [0; SIGHTINGS],
-            next_sighting: 0,
+            sightings: Vec::new(),
             own_cap: own_cap as usize,
             shrunk: false,
             update_due: size != DEFAULT_TABLE_SIZE,
@@ -208,13 +208,12 @@ impl Encoder {
     /// Whether this field was among the last that were asked about; remembers it.
     fn is_seen_again(&mut self, name: &HeaderName, value: &[u8]) -> bool {
         self.is_repeatable = false;
-        let sighting = hash(hash(0, name.as_bytes()), value);
-        if self.sightings.contains(&sighting) {
-            return true;
+        if self.sightings.is_empty() {
+            self.sightings = vec![0; (self.own_cap / 16).clamp(1, SIGHTINGS)];
         }
-        self.sightings[self.next_sighting] = sighting;
-        self.next_sighting = (self.next_sighting + 1) % SIGHTINGS;
-        false
+        let sighting = hash(hash(0, name.as_bytes()), value);
+        let place = sighting as usize % self.sightings.len();
+        mem::replace(&mut self.sightings[place], sighting) == sighting
     }
 }
 

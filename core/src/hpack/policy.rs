@@ -40,21 +40,8 @@ const INSERT: &[HeaderName] = &[
 ];
 
 const LITERAL: &[HeaderName] = &[
-    HeaderName::AGE,
     HeaderName::BAGGAGE,
     HeaderName::CONTENT_LENGTH,
-    HeaderName::CONTENT_RANGE,
-    HeaderName::DATE,
-    HeaderName::ETAG,
-    HeaderName::EXPIRES,
-    HeaderName::IF_MATCH,
-    HeaderName::IF_MODIFIED_SINCE,
-    HeaderName::IF_NONE_MATCH,
-    HeaderName::IF_RANGE,
-    HeaderName::IF_UNMODIFIED_SINCE,
-    HeaderName::LAST_MODIFIED,
-    HeaderName::LOCATION,
-    HeaderName::RANGE,
     HeaderName::RETRY_AFTER,
     HeaderName::TRACEPARENT,
     HeaderName::TRACESTATE,
