@@ -12,8 +12,9 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use async_executor::Executor;
 use smol::Task;
@@ -22,8 +23,10 @@ pub(crate) use reactor::Reactor;
 pub(crate) use source::Registered;
 pub(crate) use timers::LoopTimer;
 
-/// Polls of the executor before the reactor is asked for news, while there is always something to do.
-const POLLS: u32 = 16;
+/// Tasks that run before the future of the loop has its turn again.
+const TASKS: u32 = 200;
+/// Rounds of tasks before the reactor is asked for news, while there is always something to do.
+const ROUNDS: u32 = 16;
 
 /// An executor, an edge-triggered reactor and timers for one thread, beside smol's for all threads.
 ///
@@ -77,16 +80,25 @@ impl EventLoop {
     /// If the system refuses to wait for its events, which is a mistake of ours.
     pub fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
         let executor = Arc::clone(&self.executor);
-        let mut future = pin!(executor.run(future));
-        let waker = Waker::from(Arc::clone(&self.reactor));
-        let mut cx = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        let root = Arc::new(Root { is_woken: AtomicBool::new(true), reactor: Arc::clone(&self.reactor) });
+        let root_waker = Waker::from(Arc::clone(&root));
+        // `Executor::run` would do, but it looks after queues of other threads as well, which there are none of.
+        let mut tick = pin!(executor.tick());
+        let tick_waker = Waker::from(Arc::clone(&self.reactor));
         loop {
-            for _ in 0..POLLS {
+            for _ in 0..ROUNDS {
                 self.reactor.take_notice();
-                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-                    return output;
+                if root.is_woken.swap(false, Ordering::SeqCst) {
+                    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&root_waker)) {
+                        return output;
+                    }
                 }
-                if !self.reactor.is_notified() {
+                let is_idle = (0..TASKS).any(|_| !executor.try_tick());
+                // What waits here is woken for the next task.
+                if tick.as_mut().poll(&mut Context::from_waker(&tick_waker)).is_ready() {
+                    tick.set(executor.tick());
+                } else if is_idle && !self.reactor.is_notified() {
                     break;
                 }
             }
@@ -97,6 +109,23 @@ impl EventLoop {
 
     pub(crate) fn handle(&self) -> Handle {
         Handle { executor: Arc::downgrade(&self.executor), reactor: Arc::clone(&self.reactor) }
+    }
+}
+
+/// The waker of the future that a loop runs: there are many tasks beside it, and it is rarely meant.
+struct Root {
+    is_woken: AtomicBool,
+    reactor: Arc<Reactor>,
+}
+
+impl Wake for Root {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.reactor.notify();
     }
 }
 

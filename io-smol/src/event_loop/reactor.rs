@@ -116,7 +116,7 @@ impl Reactor {
     }
 
     /// Makes the loop poll its futures once more. A system call only if it waits.
-    fn notify(&self) {
+    pub(super) fn notify(&self) {
         if self.state.swap(NOTIFIED, Ordering::SeqCst) == WAITING {
             // It fails if the loop is gone, which then needs no waking.
             let _ = self.notifier.wake();
