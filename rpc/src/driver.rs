@@ -316,7 +316,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             Spare::InUse => self.spare = Spare::Idle(now + IDLE),
             Spare::Idle(at) if at <= now => {
                 self.spare = Spare::Released;
-                self.shared.release_idle();
+                self.shared.release_idle(&mut self.work);
             }
             Spare::Idle(_) | Spare::Released => {}
         }

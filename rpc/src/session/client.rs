@@ -40,6 +40,10 @@ impl SessionRole for Client {
 
     fn run((): &mut (), _: &Arc<Shared<Self>>) {}
 
+    fn release_idle((): &mut (), unwritten: &mut Unwritten) {
+        unwritten.shrink_to_fit();
+    }
+
     fn finished(_: &mut Slot<ClientSlot>, _: &mut Vec<Waker>) {}
 
     fn is_told(slot: &Slot<ClientSlot>) -> bool {

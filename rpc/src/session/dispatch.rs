@@ -5,6 +5,7 @@
 //! polled by the driver it holds up its connection, so that handlers that take long become tasks unpolled, which other
 //! threads may run: see [`Pace`].
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(crate) struct Start {
 
 /// How a server's driver starts handlers.
 pub(crate) struct Dispatch {
-    pub(super) starts: Vec<Start>,
+    starts: Vec<Start>,
     spawn: SpawnFn,
     pace: Pace,
     /// Memory of the handler that was polled last.
@@ -40,6 +41,22 @@ type SpawnFn = Box<dyn FnMut(ServerTask)>;
 impl Dispatch {
     pub(crate) fn new(spawn: impl FnMut(ServerTask) + MaybeSend + 'static) -> Self {
         Self { starts: Vec::new(), spawn: Box::new(spawn), pace: Pace::default(), spare: Spare::default() }
+    }
+
+    /// Collects what is to be started. Whether there is something.
+    pub(super) fn take(&mut self, starts: &mut Vec<Start>) -> bool {
+        if self.starts.is_empty() {
+            mem::swap(&mut self.starts, starts);
+        } else {
+            self.starts.append(starts);
+        }
+        !self.starts.is_empty()
+    }
+
+    /// Gives back memory that nothing needs at present.
+    pub(super) fn release_idle(&mut self) {
+        self.starts.shrink_to_fit();
+        self.spare = Spare::default();
     }
 
     /// Starts what was collected, with no lock held.

@@ -66,6 +66,9 @@ pub(crate) trait SessionRole: Role + Sized + 'static {
     /// The driver, with no lock held: does it.
     fn run(work: &mut Self::Work, shared: &Arc<Shared<Self>>);
 
+    /// Gives back memory that nothing needs at present.
+    fn release_idle(work: &mut Self::Work, extra: &mut Self::Extra);
+
     /// Wakes whatever else waits for the end of a call.
     fn finished(slot: &mut Slot<Self::Slot>, wakes: &mut Vec<Waker>);
 
@@ -207,8 +210,14 @@ impl<R: SessionRole> Shared<R> {
     }
 
     /// Gives memory back that is kept for traffic to come.
-    pub(crate) fn release_idle(&self) {
-        self.lock().conn.release_idle();
+    pub(crate) fn release_idle(&self, work: &mut R::Work) {
+        let mut state = self.lock();
+        state.conn.release_idle();
+        state.slots.release_idle();
+        state.wakes.shrink_to_fit();
+        state.stale.shrink_to_fit();
+        R::release_idle(work, &mut state.extra);
+        drop(state);
         self.pool().clear();
     }
 

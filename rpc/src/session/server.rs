@@ -102,12 +102,16 @@ impl SessionRole for Server {
     type Work = Dispatch;
 
     fn collect(dispatch: &mut Dispatch, state: &mut State<Self>, _: Instant) -> bool {
-        dispatch.starts.append(&mut state.extra.starts);
-        !dispatch.starts.is_empty()
+        dispatch.take(&mut state.extra.starts)
     }
 
     fn run(dispatch: &mut Dispatch, shared: &Arc<Shared<Self>>) {
         dispatch.run(shared);
+    }
+
+    fn release_idle(dispatch: &mut Dispatch, extra: &mut ServerState) {
+        dispatch.release_idle();
+        extra.starts.shrink_to_fit();
     }
 
     fn finished(slot: &mut Slot<ServerSlot>, wakes: &mut Vec<Waker>) {

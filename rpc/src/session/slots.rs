@@ -110,6 +110,8 @@ impl Halves {
 pub(crate) struct Slots<X> {
     entries: Vec<Entry<X>>,
     len: usize,
+    /// Generation of entries that are new: none of those that were given back had a later one.
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -120,7 +122,7 @@ struct Entry<X> {
 
 impl<X> Slots<X> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), len: 0 }
+        Self { entries: Vec::new(), len: 0, generation: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -130,7 +132,8 @@ impl<X> Slots<X> {
     pub(crate) fn insert(&mut self, id: CallId, attached: Attached, role: X) -> CallKey {
         let index = id.index();
         if self.entries.len() <= index {
-            self.entries.resize_with(index + 1, || Entry { generation: 0, slot: None });
+            let generation = self.generation;
+            self.entries.resize_with(index + 1, || Entry { generation, slot: None });
         }
         let Attached { codings, observed } = attached;
         let entry = &mut self.entries[index];
@@ -178,6 +181,14 @@ impl<X> Slots<X> {
         None
     }
 
+    /// Gives the memory back if there is no call.
+    pub(crate) fn release_idle(&mut self) {
+        if self.len == 0 {
+            self.generation = self.entries.iter().fold(self.generation, |latest, entry| latest.max(entry.generation));
+            self.entries = Vec::new();
+        }
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<X>> {
         self.entries.iter_mut().filter_map(|entry| entry.slot.as_mut())
     }
@@ -200,4 +211,55 @@ pub(crate) fn register(waker: &mut Option<Waker>, cx: &Context<'_>, stale: &mut 
 /// Moves a stored waker to the list of those to fire once the lock is released.
 pub(crate) fn collect(waker: &mut Option<Waker>, wakes: &mut Vec<Waker>) {
     wakes.extend(mem::take(waker));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use trirpc_core::call::{CallKind, CallOptions, MethodSpec};
+    use trirpc_core::{Client, Config, Connection, Endpoint, HttpVersion};
+
+    use super::*;
+
+    static SAY: MethodSpec = MethodSpec::new("/t.Echo/Say", CallKind::Unary, false);
+
+    fn ids(count: usize) -> Vec<CallId> {
+        let (config, now) = (Arc::new(Config::default()), Instant::default());
+        let mut conn = Connection::<Client>::new(config, Endpoint::http("t"), HttpVersion::Http2, now);
+        (0..count).map(|_| conn.open(&SAY, &CallOptions::default(), "t", now).expect("room")).collect()
+    }
+
+    #[test]
+    fn a_key_names_no_other_call_also_after_the_memory_was_given_back() {
+        let (ids, mut slots) = (ids(3), Slots::new());
+        let mut old = Vec::new();
+        for round in 0..5 {
+            let keys: Vec<CallKey> = ids.iter().map(|id| slots.insert(*id, Attached::default(), round)).collect();
+            assert!(old.iter().all(|key| slots.find(*key).is_none()), "round {round}");
+            slots.release_idle();
+            assert_eq!(slots.len(), 3, "calls keep their slots");
+            for key in &keys {
+                assert_eq!(slots.find(*key).map(|slot| slot.role), Some(round));
+                assert!(slots.discard(*key, |_| true).is_none() && slots.find(*key).is_none());
+                assert!(slots.discard(*key, |_| true).is_none(), "it is gone");
+            }
+            old.extend(keys);
+            if round % 2 == 0 {
+                slots.release_idle();
+                assert_eq!((slots.len(), slots.entries.capacity()), (0, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_run_code_of_others_is_not_dropped_with_its_slot() {
+        let (ids, mut slots) = (ids(1), Slots::new());
+        let key = slots.insert(ids[0], Attached::default(), ());
+        assert!(slots.discard(key, |()| false).is_some(), "the role says so");
+        let key = slots.insert(ids[0], Attached::default(), ());
+        slots.find(key).expect("there").recv = Some(Waker::noop().clone());
+        assert!(slots.discard(key, |()| true).is_some(), "a waker");
+        assert_eq!(slots.len(), 0);
+    }
 }
