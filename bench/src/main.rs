@@ -4,7 +4,7 @@ mod args;
 
 use std::process::ExitCode;
 
-use trirpc_bench::gates::{self, Cell, Work};
+use trirpc_bench::gates::{self, Cell, Side};
 use trirpc_bench::{load, serve};
 use trirpc_meter::allocations::Counting;
 
@@ -41,9 +41,9 @@ fn main() -> ExitCode {
 
 /// One cell, as it is run under a profiler, with what can be counted without one.
 fn run(cell: &Cell) -> Result<bool, String> {
-    let [client, server] = cell.run().map_err(|status| status.to_string())?;
-    for (side, Work { writes, written, allocations, allocated }) in [("client", client), ("server", server)] {
-        println!("{side}: {writes} writes of {written} bytes, {allocations} allocations of {allocated} bytes");
+    let works = cell.run().map_err(|status| status.to_string())?;
+    for (side, work) in Side::BOTH.into_iter().zip(works) {
+        println!("{}: {work}", side.name());
     }
     Ok(true)
 }

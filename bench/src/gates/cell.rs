@@ -4,9 +4,12 @@
 //! sides run on one thread, and each side goes on until it has nothing left to do before the other one is let go on.
 //! What the pipe, the executor and the caller's loop cost is counted with the side that uses them.
 
+use std::fmt;
 use std::future::{pending, ready};
 use std::hint::black_box;
 use std::io;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -163,6 +166,22 @@ pub struct Work {
     pub allocated: u64,
 }
 
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { writes, written, allocations, allocated } = self;
+        write!(f, "{writes} writes of {written} bytes, {allocations} allocations of {allocated} bytes")
+    }
+}
+
+impl Work {
+    /// Reads what [`Display`](fmt::Display) writes, behind whatever stands before it on the line.
+    fn parse(line: &str) -> Option<Self> {
+        let mut numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
+        let mut next = || numbers.next();
+        Some(Self { writes: next()?, written: next()?, allocations: next()?, allocated: next()? })
+    }
+}
+
 impl Cell {
     /// The cell of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -202,6 +221,19 @@ impl Cell {
         let streams = self.beside - self.beside / 10;
         let _open = world.open(streams, &message)?;
         Ok((Allocations::now().live - before) / streams.max(1) as u64)
+    }
+
+    /// Runs the cell in a process of its own, by this `program`, which is `trirpc-bench`: what a process keeps for reuse is
+    /// not what another cell left there.
+    ///
+    /// # Errors
+    /// The program cannot be started, or the cell cannot be run.
+    pub fn run_by(&self, program: &Path) -> io::Result<[Work; 2]> {
+        let output = Command::new(program).args(["cell", self.name]).output()?;
+        let works = String::from_utf8_lossy(&output.stdout).lines().filter_map(Work::parse).collect::<Vec<_>>();
+        works.try_into().map_err(|_| {
+            io::Error::other(format!("{}: {}", self.name, String::from_utf8_lossy(&output.stderr).trim_end()))
+        })
     }
 
     /// Runs the cell in this process.

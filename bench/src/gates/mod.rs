@@ -64,7 +64,7 @@ impl Gates {
             "cell", "side", "instructions", "writes", "allocations", "bytes"
         );
         for cell in CELLS.iter().filter(|cell| self.only.as_ref().is_none_or(|only| cell.name.contains(only))) {
-            let work = cell.run().map_err(|status| io::Error::other(format!("{}: {status}", cell.name)))?;
+            let work = cell.run_by(&std::env::current_exe()?)?;
             let profiles = if has_valgrind { callgrind::count_both(cell)?.map(Some) } else { [None, None] };
             for ((side, work), profile) in Side::BOTH.into_iter().zip(&work).zip(profiles) {
                 let (units, unit) = cell.units();
