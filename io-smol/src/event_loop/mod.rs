@@ -23,10 +23,8 @@ pub(crate) use reactor::Reactor;
 pub(crate) use source::Registered;
 pub(crate) use timers::LoopTimer;
 
-/// Tasks that run before the future of the loop has its turn again.
-const TASKS: u32 = 200;
-/// Rounds of tasks before the reactor is asked for news, while there is always something to do.
-const ROUNDS: u32 = 16;
+/// Tasks that run before the reactor is asked for news.
+const TASKS: u32 = 256;
 
 /// An executor, an edge-triggered reactor and timers for one thread, beside smol's for all threads.
 ///
@@ -87,18 +85,27 @@ impl EventLoop {
         let mut tick = pin!(executor.tick());
         let tick_waker = Waker::from(Arc::clone(&self.reactor));
         loop {
-            for _ in 0..ROUNDS {
+            let mut budget = TASKS;
+            loop {
                 self.reactor.take_notice();
                 if root.is_woken.swap(false, Ordering::SeqCst) {
                     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&root_waker)) {
                         return output;
                     }
                 }
-                let is_idle = (0..TASKS).any(|_| !executor.try_tick());
+                while budget > 0 && executor.try_tick() {
+                    budget -= 1;
+                }
+                if budget == 0 {
+                    // There may be more to run: news, but no waiting for it.
+                    self.reactor.notify();
+                    break;
+                }
+                budget -= 1;
                 // What waits here is woken for the next task.
                 if tick.as_mut().poll(&mut Context::from_waker(&tick_waker)).is_ready() {
                     tick.set(executor.tick());
-                } else if is_idle && !self.reactor.is_notified() {
+                } else if !self.reactor.is_notified() {
                     break;
                 }
             }
@@ -261,6 +268,26 @@ mod tests {
         });
         assert_eq!(received, 200);
         other.join().expect("no panic");
+    }
+
+    /// More tasks than run at a stretch, and nothing else that would end a wait.
+    #[test]
+    fn a_loop_does_not_wait_while_there_is_something_to_run() {
+        let mut event_loop = EventLoop::new().expect("a loop");
+        let tasks: Vec<_> = (0..5 * TASKS)
+            .map(|_| {
+                event_loop.spawn(async {
+                    for _ in 0..7 {
+                        yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        event_loop.run(async {
+            for task in tasks {
+                task.await;
+            }
+        });
     }
 
     #[test]
