@@ -105,11 +105,11 @@ impl Decoder {
         self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
         // Of the next message there is what waits here; for more, its sender has a window.
         let landing = &mut Landing { pool, may_come: self.buffered };
-        while !self.front.is_complete() {
-            let Some(backlog) = &mut self.backlog else { break };
-            let Some(mut data) = backlog.pop() else { break };
-            self.front.fill(&mut data, &self.scan, landing);
-            backlog.unpop(data);
+        if let Some(backlog) = &mut self.backlog {
+            while !self.front.is_complete() {
+                let Some(data) = backlog.first() else { break };
+                self.front.fill(data, &self.scan, landing);
+            }
         }
         Some(message)
     }
@@ -297,41 +297,42 @@ impl Front {
     }
 }
 
-/// Octets behind a complete message, as they came.
+/// Octets behind a complete message, as they came. The chunk that is read next stays where it was received; behind it,
+/// small ones are copied together, for a peer that spreads a little over each window would pin them all.
 #[derive(Debug, Default)]
 struct Backlog {
-    chunks: VecDeque<Bytes>,
-    /// Small chunks, copied together behind `chunks`.
+    first: Bytes,
+    rest: VecDeque<Bytes>,
+    /// Small chunks, copied together behind `rest`.
     tail: BytesMut,
 }
 
 impl Backlog {
     fn push(&mut self, data: Bytes) {
-        if data.len() >= WAIT_FROM {
-            self.seal();
-            self.chunks.push_back(data);
+        if self.first().is_none() {
+            self.first = data;
+        } else if data.len() >= WAIT_FROM {
+            self.end_tail();
+            self.rest.push_back(data);
         } else {
             self.tail.extend_from_slice(&data);
         }
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
-        if self.chunks.is_empty() {
-            self.seal();
+    /// The chunk at the front, to take octets off.
+    fn first(&mut self) -> Option<&mut Bytes> {
+        if self.first.is_empty() {
+            if self.rest.is_empty() {
+                self.end_tail();
+            }
+            self.first = self.rest.pop_front()?;
         }
-        self.chunks.pop_front()
+        Some(&mut self.first)
     }
 
-    /// Gives back what was not used of the chunk that was popped last.
-    fn unpop(&mut self, data: Bytes) {
-        if !data.is_empty() {
-            self.chunks.push_front(data);
-        }
-    }
-
-    fn seal(&mut self) {
+    fn end_tail(&mut self) {
         if !self.tail.is_empty() {
-            self.chunks.push_back(mem::take(&mut self.tail).freeze());
+            self.rest.push_back(mem::take(&mut self.tail).freeze());
         }
     }
 }

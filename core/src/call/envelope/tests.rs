@@ -134,7 +134,7 @@ fn small_pieces_become_few_chunks() {
     let cuts: Vec<usize> = (1..body.len()).collect();
     let mut decoder = Decoder::new(LIMIT);
     feed(&mut decoder, &body, &cuts).unwrap();
-    assert!(decoder.backlog.as_ref().unwrap().chunks.is_empty(), "all of it is in the tail");
+    assert!(decoder.backlog.as_ref().unwrap().rest.is_empty(), "all of it is in the tail");
     for _ in 0..2 {
         let message = pull(&mut decoder).unwrap();
         assert_eq!(message.chunk().len(), 900, "one chunk");
