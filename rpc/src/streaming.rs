@@ -10,7 +10,7 @@ use trirpc_core::call::{Codec, Metadata, Status};
 
 use crate::cancel::{Cancelled, poll_parent};
 use crate::decode::decode;
-use crate::raw::{Outgoing, RawReceiver, RawSender, Received, Typed};
+use crate::raw::{Ahead, Outgoing, RawReceiver, RawSender, Received, Typed};
 
 /// Sends the messages of one direction of a call.
 ///
@@ -86,6 +86,8 @@ impl<T> fmt::Debug for Sender<T> {
 pub struct Streaming<T: 'static> {
     raw: RawReceiver,
     codec: &'static dyn Codec<T>,
+    /// Messages that were taken together with the last one.
+    ahead: Ahead,
     headers: Option<Metadata>,
     trailers: Option<Metadata>,
     /// The served call that this one belongs to.
@@ -95,7 +97,7 @@ pub struct Streaming<T: 'static> {
 
 impl<T> Streaming<T> {
     pub(crate) fn new(raw: RawReceiver, codec: &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
-        Self { raw, codec, headers, trailers: None, parent: None, ended: false }
+        Self { raw, codec, ahead: Ahead::default(), headers, trailers: None, parent: None, ended: false }
     }
 
     pub(crate) fn within(mut self, parent: Option<Cancelled>) -> Self {
@@ -135,7 +137,12 @@ impl<T> Streaming<T> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
-        let received = match self.raw.poll_recv(cx) {
+        if let Some(mut message) = self.ahead.pop() {
+            let message = decode(self.codec, &mut message);
+            self.ended = message.is_err();
+            return Poll::Ready(message.map(Some));
+        }
+        let received = match self.raw.poll_recv(cx, Some(&mut self.ahead)) {
             Poll::Ready(received) => received,
             Poll::Pending => Err(ready!(poll_parent(&mut self.parent, cx))),
         };

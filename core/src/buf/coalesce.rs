@@ -73,12 +73,23 @@ pub struct CoalesceBuf {
     rope: Rope,
     /// Small messages behind `rope`.
     tail: BytesMut,
+    memory: Memory,
     /// Octets of the message that was encoded behind `tail`'s end and is not committed.
     staged: usize,
     /// Octets at which no more is taken.
     high_water: usize,
     /// `None` sends at once.
     hold: Option<Box<Hold>>,
+}
+
+/// What memory the tail has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Nothing,
+    /// As much as it begins with.
+    Least,
+    /// More than that.
+    More,
 }
 
 #[derive(Debug)]
@@ -105,7 +116,7 @@ impl CoalesceBuf {
     /// A tail of this size is not grown any further, in bytes.
     const MAX_TAIL: usize = 16 * 1024;
     /// A tail begins with this size, in bytes.
-    const MIN_TAIL: usize = 2 * 1024;
+    pub(crate) const MIN_TAIL: usize = 4 * 1024;
 
     /// An empty buffer; takes no memory. At `high_water` octets and above it is full.
     pub fn new(policy: FlushPolicy, high_water: usize) -> Self {
@@ -113,6 +124,7 @@ impl CoalesceBuf {
             state: State::Open,
             rope: Rope::default(),
             tail: BytesMut::new(),
+            memory: Memory::Nothing,
             staged: 0,
             high_water,
             hold: None,
@@ -293,7 +305,14 @@ impl CoalesceBuf {
     }
 
     /// Takes up to `max` eligible octets off the front, gives them to `put` in order, and returns how many they were.
-    pub fn take(&mut self, max: usize, mut put: impl FnMut(Piece<'_>)) -> usize {
+    pub fn take(&mut self, max: usize, put: impl FnMut(Piece<'_>)) -> usize {
+        let n = self.cut(max, put);
+        self.retire();
+        n
+    }
+
+    /// [`take`](Self::take), with the memory of small messages left to [`retire`](Self::retire).
+    pub(crate) fn cut(&mut self, max: usize, mut put: impl FnMut(Piece<'_>)) -> usize {
         let n = max.min(self.eligible());
         let from_rope = n.min(self.rope.len());
         if from_rope > 0 {
@@ -307,13 +326,34 @@ impl CoalesceBuf {
             }
             large => put(Piece::Shared(self.tail.split_to(large).freeze())),
         }
-        match &mut self.hold {
-            Some(hold) => hold.eligible -= n,
-            // A stream that holds nothing back holds no memory either.
-            None if self.tail.is_empty() => self.tail = BytesMut::new(),
-            None => {}
+        if let Some(hold) = &mut self.hold {
+            hold.eligible -= n;
         }
         n
+    }
+
+    /// Lets go of memory that nothing lies in, unless messages are held back in it again and again; returns it if
+    /// another stream can begin with it.
+    pub(crate) fn retire(&mut self) -> Option<BytesMut> {
+        if self.hold.is_some() || !self.tail.is_empty() {
+            return None;
+        }
+        let memory = core::mem::replace(&mut self.memory, Memory::Nothing);
+        let tail = core::mem::take(&mut self.tail);
+        (memory == Memory::Least).then_some(tail)
+    }
+
+    /// Whether a small message would need memory: [`lend`](Self::lend) gives it.
+    pub(crate) fn needs_memory(&self) -> bool {
+        self.memory == Memory::Nothing
+    }
+
+    /// Begins with memory that another stream retired.
+    pub(crate) fn lend(&mut self, memory: BytesMut) {
+        if self.needs_memory() {
+            self.tail = memory;
+            self.memory = Memory::Least;
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -372,8 +412,10 @@ impl CoalesceBuf {
             }
             if !self.tail.try_reclaim(n) {
                 let least = if self.hold.is_some() { Self::MAX_TAIL } else { Self::MIN_TAIL };
-                let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL);
+                let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL).min(self.high_water);
                 self.tail.reserve(n.max(size - self.tail.len().min(size)));
+                let is_least = self.memory == Memory::Nothing && self.tail.capacity() == Self::MIN_TAIL;
+                self.memory = if is_least { Memory::Least } else { Memory::More };
             }
         }
         &mut self.tail

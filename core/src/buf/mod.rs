@@ -10,6 +10,7 @@ mod message;
 mod pool;
 mod recv;
 mod rope;
+mod tails;
 mod transmit;
 
 pub(crate) use arena::Arena;
@@ -19,6 +20,7 @@ pub use pool::BufferPool;
 pub(crate) use pool::Landing;
 pub use recv::RecvBuf;
 pub use rope::Piece;
+pub(crate) use tails::Tails;
 pub use transmit::Transmit;
 
 /// Slices below this size are copied instead of shared: a copy of it costs nanoseconds, a shared slice

@@ -115,6 +115,8 @@ pub(crate) trait Machine {
     /// What is true of it that is worth an event: the peer's head may be shown to the application, or `recv` has a
     /// whole message or the end.
     fn due(&self) -> SignalSet;
+    /// `recv` has something other than `Blocked`.
+    fn is_readable(&self) -> bool;
     /// Octets held.
     fn buffered(&self) -> usize;
     /// Octets missing of the message whose prefix was read.
@@ -179,6 +181,10 @@ impl Machine for ClientCall {
         due
     }
 
+    fn is_readable(&self) -> bool {
+        self.is_readable()
+    }
+
     fn buffered(&self) -> usize {
         self.buffered()
     }
@@ -231,6 +237,10 @@ impl Machine for ServerCall {
 
     fn due(&self) -> SignalSet {
         if self.is_readable() { Signal::Readable.into() } else { SignalSet::NONE }
+    }
+
+    fn is_readable(&self) -> bool {
+        self.is_readable()
     }
 
     fn buffered(&self) -> usize {

@@ -102,6 +102,11 @@ impl<'a, R: Role> CallMut<'a, R> {
         received
     }
 
+    /// Whether [`recv`](Self::recv) would return something other than `Blocked`.
+    pub fn is_readable(&self) -> bool {
+        self.conn.calls.get(self.id).is_none_or(|call| call.machine.is_readable())
+    }
+
     /// The peer's metadata: the response's on a client (once its head arrived), the request's on a server.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.conn.calls.get(self.id).and_then(|call| call.machine.metadata())

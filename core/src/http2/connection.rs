@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
-use crate::buf::Arena;
+use crate::buf::{Arena, CoalesceBuf, Tails};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeout};
 use crate::hpack;
@@ -28,6 +28,9 @@ use crate::http2::settings::{LocalSettings, PeerSettings};
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
 use crate::time::{DeadlineQueue, Instant, TimerTable};
+
+/// Buffers of small messages that are kept for the next streams, at most.
+const MAX_TAILS: usize = 32;
 
 /// Ids past this are left for what is in flight: the connection drains and another one takes over.
 pub(super) const LAST_COMFORTABLE_ID: u32 = MAX_WINDOW / 4 * 3;
@@ -96,6 +99,8 @@ pub(crate) struct Http2 {
     pub(super) updates: Vec<StreamKey>,
 
     pub(super) arena: Arena,
+    /// Memory of streams that have sent what they had.
+    pub(super) tails: Tails,
     pub(super) handed: Handed,
 
     pub(super) abuse: Abuse,
@@ -154,6 +159,7 @@ impl Http2 {
             reservations: Reservations::new(side, config.max_reserved),
             updates: Vec::new(),
             arena: Arena::new(config.transmit_target, config.copy_below),
+            tails: Tails::new((config.transmit_target / CoalesceBuf::MIN_TAIL * 2).min(MAX_TAILS)),
             handed: Handed::default(),
             abuse: Abuse::new(&config, now),
             keepalive: KeepAlive::new(&config, now),
@@ -349,6 +355,7 @@ impl Http2 {
     /// Gives back memory that is kept for output to come.
     pub(crate) fn release_idle(&mut self) {
         self.arena.release_idle();
+        self.tails.clear();
     }
 
     /// Octets of DATA that the peer may still send on the stream without an update from us.

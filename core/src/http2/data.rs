@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buf::{FlushPolicy, Piece};
+use crate::buf::{CoalesceBuf, FlushPolicy, Piece};
 use crate::error::CodecError;
 use crate::http2::connection::{Http2, Incoming};
 use crate::http2::frame::{self, HEADER_LEN};
@@ -32,10 +32,14 @@ impl Http2 {
         len: usize,
         fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
-        match self.streams.get_mut(key) {
-            Some(stream) => stream.body.make(self.config.send_buffer).stage(len, fill),
-            None => Ok(()),
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
+        let body = stream.body.make(self.config.send_buffer);
+        if body.needs_memory() {
+            if let Some(memory) = self.tails.take(CoalesceBuf::PREFIX + len) {
+                body.lend(memory);
+            }
         }
+        body.stage(len, fill)
     }
 
     /// Queues the message that was staged.
@@ -129,10 +133,13 @@ impl Http2 {
         let end = n == stream.body.len() && matches!(stream.end, End::OnData);
         frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
         if let Some(body) = stream.body.made() {
-            body.take(n, |piece| match piece {
+            body.cut(n, |piece| match piece {
                 Piece::Copied(octets) => self.arena.put(octets),
                 Piece::Shared(octets) => self.arena.chain(octets),
             });
+            if let Some(memory) = body.retire() {
+                self.tails.give_back(memory);
+            }
         }
         self.sent_data(key, n);
         let Some(stream) = self.streams.get_mut(key) else { return };

@@ -9,7 +9,7 @@ use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallOptions, Metadata, MethodSpec, Status};
 
 use crate::marker::BoxFuture;
-use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
+use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
 use crate::session::{Attached, ClientSession};
 
 /// What to start once there is a connection.
@@ -241,10 +241,10 @@ impl Carrier for PendingCall {
         }
     }
 
-    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
         match self.look(Half::Recv, cx) {
             Found::Waits => Poll::Pending,
-            Found::Started(carrier, key) => carrier.poll_recv(key, cx),
+            Found::Started(carrier, key) => carrier.poll_recv(key, cx, ahead),
             Found::Failed(status) => Poll::Ready(Err(status)),
         }
     }

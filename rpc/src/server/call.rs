@@ -234,7 +234,7 @@ impl<Req, Res> Begun<Req, Res> {
 
 /// Why a single request, which is complete when its call is started, has no message.
 fn missing(cx: &Context) -> Result<MessageBuf, Status> {
-    match receiver(cx).poll_recv(&mut task::Context::from_waker(Waker::noop())) {
+    match receiver(cx).poll_recv(&mut task::Context::from_waker(Waker::noop()), None) {
         Poll::Ready(Ok(Received::Message(message))) => Ok(message),
         Poll::Ready(Err(status)) => Err(status),
         Poll::Ready(Ok(Received::End(_))) | Poll::Pending => {

@@ -13,7 +13,7 @@ use super::send::over;
 use super::slots::{Attached, Slot, register};
 use super::{SessionRole, Shared, State};
 use crate::intercept::{Hooks, Observed};
-use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
+use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, Received};
 
 /// Calls that are watched and whose head has not left yet, in the order in which they were made; bounded by the
 /// calls of the connection.
@@ -218,7 +218,12 @@ impl Carrier for Shared<Client> {
         }
     }
 
-    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(
+        &self,
+        key: CallKey,
+        cx: &mut Context<'_>,
+        ahead: Option<&mut Ahead>,
+    ) -> Poll<Result<Received, Status>> {
         let (mut inflater, mut hooks, mut head) = (None, None, None);
         let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
@@ -227,6 +232,7 @@ impl Carrier for Shared<Client> {
                 Recv::Message(message) => {
                     inflater = slot.codings.inflater(&message);
                     slot.message_received(message.len(), now);
+                    slot.take_ahead(&mut call, ahead, now);
                     hooks = slot.unanswered_hooks();
                     head = hooks.as_ref().and_then(|_| call.metadata().cloned());
                     Poll::Ready(Ok(Received::Message(message)))

@@ -19,7 +19,7 @@ use trirpc_core::{CodecError, Config, Endpoint, HttpVersion};
 use super::ClientSession;
 use crate::client::{Invoke, handshake};
 use crate::duplex::duplex;
-use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received, Typed, encode, send_status};
+use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received, Typed, encode, send_status};
 use crate::server::{Handling, IncomingCall, Router, Service, ServiceDescriptor, serve_connection};
 use crate::time::ManualTime;
 
@@ -279,8 +279,13 @@ impl Carrier for Front {
         self.carrier.poll_head(key, cx)
     }
 
-    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
-        self.carrier.poll_recv(key, cx)
+    fn poll_recv(
+        &self,
+        key: CallKey,
+        cx: &mut Context<'_>,
+        ahead: Option<&mut Ahead>,
+    ) -> Poll<Result<Received, Status>> {
+        self.carrier.poll_recv(key, cx, ahead)
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {

@@ -15,7 +15,7 @@ use super::{SessionRole, Shared, State};
 use crate::cancel::Signal;
 use crate::compress::{Codings, Compressor};
 use crate::intercept::{CallInfo, CallSide, Hooks, Observed};
-use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
+use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, Received};
 use crate::server::{Extensions, Request, Route, Router};
 
 /// What a server keeps beside a call.
@@ -329,7 +329,12 @@ impl Carrier for Shared<Server> {
         })
     }
 
-    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(
+        &self,
+        key: CallKey,
+        cx: &mut Context<'_>,
+        ahead: Option<&mut Ahead>,
+    ) -> Poll<Result<Received, Status>> {
         let mut inflater = None;
         let poll = self.with(|state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
@@ -338,6 +343,7 @@ impl Carrier for Shared<Server> {
                 Recv::Message(message) => {
                     slot.message_received(message.len(), now);
                     inflater = slot.codings.inflater(&message);
+                    slot.take_ahead(&mut call, ahead, now);
                     Poll::Ready(Ok(Received::Message(message)))
                 }
                 Recv::End if call.is_over() => {
@@ -360,7 +366,7 @@ impl Carrier for Shared<Server> {
     }
 
     fn poll_outcome(&self, key: CallKey, _: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        self.poll_recv(key, cx).map(|received| match received? {
+        self.poll_recv(key, cx, None).map(|received| match received? {
             Received::Message(message) => Ok(Outcome { message, headers: Metadata::new(), trailers: Metadata::new() }),
             Received::End(_) => Err(Status::unimplemented("the call has no request message")),
         })
