@@ -57,8 +57,8 @@ impl Decoder {
         either!(self, decoder => decoder.push(data, landing))
     }
 
-    /// Copies octets to the end of the message that has begun, if they all belong to it: what
-    /// [`push`](Self::push) would do with them. False if not, and then nothing happened.
+    /// Copies octets to where their message lies, if they are the middle of one or the beginning of a large one: what
+    /// [`push`](Self::push) would make of them. False if not, and then nothing happened.
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
         either!(self, decoder => decoder.extend(octets, landing))
     }

@@ -82,21 +82,41 @@ impl Decoder {
     /// The flags of the message that `data` is, if it is one that may be kept, the next one, and nothing but that: what
     /// a call of one message receives. The long way gives the same.
     fn only_message(&self, data: &[u8]) -> Option<u8> {
-        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.front.is_empty();
-        let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
-        let is_whole = u32::from_be_bytes([a, b, c, d]) as usize == payload.len();
-        (is_between && is_whole && self.scan.check(flags, payload.len()).is_ok()).then_some(flags)
+        self.next_message(data).filter(|(_, len, payload)| *len == payload.len()).map(|(flags, ..)| flags)
     }
 
-    /// Copies octets to the end of the message that has begun, if they all belong to it; false if not, and then nothing
-    /// happened.
+    /// Flags and length of the message that begins with `data`, and what is there of its payload and of what follows;
+    /// if it is the next one, and may be kept.
+    fn next_message<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
+        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.front.is_empty();
+        let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        (is_between && self.scan.check(flags, len).is_ok()).then_some((flags, len, payload))
+    }
+
+    /// Copies octets to where their message lies, if they are the middle of one, or the beginning of a large one and
+    /// nothing else; false if not, and then nothing happened.
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        let is_taken = self.front.extend(octets, landing);
-        if is_taken {
-            self.buffered += octets.len();
+        if self.front.extend(octets, landing) {
             self.scan.missing -= octets.len();
+        } else if octets.len() < WAIT_FROM || self.scan.failed || !self.begin(octets, landing) {
+            return false;
         }
-        is_taken
+        self.buffered += octets.len();
+        true
+    }
+
+    /// Takes the beginning of a message of which more is to come.
+    fn begin(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        let Some((flags, len, payload)) = self.next_message(octets) else { return false };
+        if len <= payload.len() {
+            return false;
+        }
+        self.scan.begun += 1;
+        self.scan.missing = len - payload.len();
+        self.front.begin(len, self.scan.encoding_of(flags, len));
+        self.front.append(payload, landing);
+        true
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
@@ -266,8 +286,7 @@ impl Front {
                 self.complete = Some(MessageBuf::received(data.split_to(len), encoding));
                 return;
             }
-            self.missing = Some(len);
-            **self.assembly.get_or_insert_default() = Assembly::new(Some(len), encoding);
+            self.begin(len, encoding);
         }
         let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
         let piece = data.split_to(data.len().min(*missing));
@@ -278,14 +297,26 @@ impl Front {
 
     /// Appends octets that all belong to this message, and are not its first. False if they do not.
     fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return false };
-        let is_within = octets.len() <= *missing && assembly.len() > 0;
+        let has_begun = self.assembly.as_ref().is_some_and(|assembly| assembly.len() > 0);
+        let is_within = has_begun && self.missing.is_some_and(|missing| octets.len() <= missing);
         if is_within {
-            *missing -= octets.len();
-            assembly.extend(octets, landing);
-            self.finish();
+            self.append(octets, landing);
         }
         is_within
+    }
+
+    /// The prefix of a message in several pieces is whole.
+    fn begin(&mut self, len: usize, encoding: Option<&'static str>) {
+        self.missing = Some(len);
+        **self.assembly.get_or_insert_default() = Assembly::new(Some(len), encoding);
+    }
+
+    /// Copies octets of the payload that is being put together.
+    fn append(&mut self, octets: &[u8], landing: &mut Landing<'_>) {
+        let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
+        *missing -= octets.len();
+        assembly.extend(octets, landing);
+        self.finish();
     }
 
     /// The message is complete if nothing is missing.

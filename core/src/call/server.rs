@@ -149,10 +149,14 @@ impl ServerCall {
         }
     }
 
-    /// As [`handle_data_in`](Self::handle_data_in) of octets within a message that has begun, by copying them. False if
-    /// they are not, and then nothing happened.
+    /// As [`handle_data_in`](Self::handle_data_in) of octets that are a part of one large message, by copying them.
+    /// False if they are not, and then nothing happened.
     pub(crate) fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        self.is_receiving() && self.decoder.extend(octets, landing)
+        let is_taken = self.is_receiving() && self.decoder.extend(octets, landing);
+        if is_taken {
+            self.check_cardinality();
+        }
+        is_taken
     }
 
     /// The end of the request; its trailers mean nothing in any dialect.

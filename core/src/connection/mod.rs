@@ -259,7 +259,7 @@ impl<R: Role> Connection<R> {
         let held = call.machine.buffered();
         let may_come = if end { 0 } else { self.http.may_come(stream) };
         let landing = &mut Landing { pool: &mut self.landing_pool, may_come };
-        // The middle of a large message is copied to where the message lies, and the window stays whole.
+        // A part of a large message is copied to where the message lies, and the window stays whole.
         if call.machine.extend_message(input.data().get(..len).unwrap_or_default(), landing) {
             input.skip(len);
         } else {

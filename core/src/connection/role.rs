@@ -96,7 +96,7 @@ pub(crate) trait Behaviour: Sized {
 /// What a connection needs of a call machine, whichever its role.
 pub(crate) trait Machine {
     fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>);
-    /// Copies octets to the end of the message that has begun, if they all belong to it; false if not, and then
+    /// Copies octets to where their message lies, if they are a part of one large message; false if not, and then
     /// nothing happened.
     fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool;
     /// The peer's half ended without trailers, or they mean nothing.

@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll};
 
+use bytes::BytesMut;
 use trirpc_core::SendError;
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::Status;
@@ -10,6 +11,10 @@ use super::slots::register;
 use super::{INLINE, SessionRole, Shared};
 use crate::compress::Compressor;
 use crate::raw::{CallKey, Encode, Erased, Outgoing, encode, send_status};
+
+/// Messages from this size on leave their memory to the next, in bytes. Below, more are on their way at a time than the
+/// pool has room for, and the allocator is as fast.
+const POOLED: usize = 32 * 1024;
 
 /// What a look at the connection led to.
 enum Step {
@@ -81,7 +86,8 @@ impl<R: SessionRole> Shared<R> {
 
     /// Encodes a message outside the lock, into a buffer that is used again.
     pub(super) fn encode(&self, message: &dyn Encode) -> Result<Encoded, Status> {
-        let buf = self.pool().get(message.encoded_len().unwrap_or_default().min(self.max_send_message));
+        let len = message.encoded_len().unwrap_or_default().min(self.max_send_message);
+        let buf = if len < POOLED { BytesMut::with_capacity(len) } else { self.pool().get(len) };
         encode(message, buf, self.max_send_message)
     }
 
@@ -102,7 +108,7 @@ impl<R: SessionRole> Shared<R> {
 
     /// Keeps the memory of a message that was handed to the connection.
     pub(super) fn recycle(&self, encoded: Option<Encoded>) {
-        if let Some(encoded) = encoded {
+        if let Some(encoded) = encoded.filter(|encoded| encoded.bytes.len() >= POOLED) {
             self.pool().keep(encoded.bytes);
         }
     }

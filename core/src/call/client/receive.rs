@@ -88,20 +88,28 @@ impl ClientCall {
             State::AwaitHead => self.give_up(peer_fault("data before the response head"), ErrorCode::PROTOCOL_ERROR),
             State::Body => {
                 let pushed = self.decoder.push(data, landing);
-                // The number comes first: how the octets are split must not decide what is wrong with them.
-                if self.plan.kind.is_single_response() && self.decoder.begun() > 1 {
-                    self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
-                } else if let Err(status) = pushed {
-                    self.refuse_body(status);
-                }
+                self.note_pushed(pushed);
             }
         }
     }
 
-    /// As [`handle_data_in`](Self::handle_data_in) of octets within a message that has begun, by copying them. False if
-    /// they are not, and then nothing happened.
+    /// As [`handle_data_in`](Self::handle_data_in) of octets that are a part of one large message, by copying them.
+    /// False if they are not, and then nothing happened.
     pub(crate) fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        matches!(self.state, State::Body) && self.decoder.extend(octets, landing)
+        let is_taken = matches!(self.state, State::Body) && self.decoder.extend(octets, landing);
+        if is_taken {
+            self.note_pushed(Ok(()));
+        }
+        is_taken
+    }
+
+    fn note_pushed(&mut self, pushed: Result<(), Status>) {
+        // The number comes first: how the octets are split must not decide what is wrong with them.
+        if self.plan.kind.is_single_response() && self.decoder.begun() > 1 {
+            self.give_up(cardinality("more than one message in a response of one"), ErrorCode::CANCEL);
+        } else if let Err(status) = pushed {
+            self.refuse_body(status);
+        }
     }
 
     /// The end of the response: its trailers, or `None` if it ended without.

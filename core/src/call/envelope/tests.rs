@@ -92,6 +92,31 @@ fn a_message_in_one_piece_is_the_message_in_two() {
     quickcheck::quickcheck(same as fn(u8, u16, Option<u16>, bool, usize, Vec<u8>));
 }
 
+/// The beginning of a large message is copied where it lies, and only that: a whole one is not, nor one that may not be
+/// kept, nor the first octets of one behind another.
+#[test]
+fn the_beginning_of_a_large_message_is_taken_in_place() {
+    let large = body(&[&[7; 3 * WAIT_FROM]]);
+    let (front, rest) = large.split_at(2 * WAIT_FROM);
+    let extend =
+        |decoder: &mut Decoder, octets: &[u8]| decoder.extend(octets, &mut Landing::alone(&mut BufferPool::new(0)));
+    let mut decoder = Decoder::new(LIMIT);
+    for round in 1..3 {
+        assert!(!extend(&mut decoder, &large), "a whole message is shared");
+        assert!(!extend(&mut decoder, &front[..WAIT_FROM - 1]), "a small piece is not worth it");
+        assert!(extend(&mut decoder, front));
+        assert_eq!((decoder.begun(), decoder.need()), (round, rest.len()));
+        assert!(!extend(&mut decoder, &[rest, b"more"].concat()), "not all of it belongs to the message");
+        assert!(extend(&mut decoder, rest));
+        assert!(!extend(&mut decoder, front), "a message is complete and waits");
+        assert_eq!((decoder.buffered(), decoder.is_partial()), (large.len(), false));
+        assert_eq!(pull(&mut decoder).unwrap().chunk(), [7; 3 * WAIT_FROM]);
+    }
+    assert!(!extend(&mut Decoder::new(WAIT_FROM), front), "too large a message");
+    decoder.discard();
+    assert!(!extend(&mut decoder, front), "nothing is wanted any more");
+}
+
 /// tri:3
 #[test]
 fn one_message_over_a_hundred_chunks_is_delivered_once() {
