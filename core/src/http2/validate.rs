@@ -45,6 +45,9 @@ pub(crate) enum List {
     Trailers(Arc<Headers>),
 }
 
+/// Room that the head of a request begins with, in fields.
+const USUAL_FIELDS: usize = 8;
+
 /// A field list under construction.
 pub(crate) struct FieldList {
     kind: ListKind,
@@ -70,7 +73,7 @@ impl FieldList {
             status: None,
             host: None,
             content_length: None,
-            headers: Headers::new(),
+            headers: Headers::with_capacity(if kind == ListKind::Request { USUAL_FIELDS } else { 0 }),
             fault: None,
         }
     }
@@ -89,20 +92,7 @@ impl FieldList {
             return Err(Malformed("invalid field name"));
         }
         if !is_valid_value(&field.value) {
-            field.value = without_outer_blanks(&field.value);
-        }
-        if !is_valid_value(&field.value) {
-            let lenient = matches!(
-                self.kind,
-                ListKind::Response { lenient: true } | ListKind::ResponseTrailers { lenient: true }
-            );
-            if !lenient || field.name != HeaderName::GRPC_MESSAGE {
-                return Err(Malformed("invalid field value"));
-            }
-            field.value = without_line_breaks(&field.value);
-            if !is_valid_value(&field.value) {
-                return Err(Malformed("invalid field value"));
-            }
+            field = self.mend(field)?;
         }
         if is_connection_specific(&field.name) {
             return Err(Malformed("connection-specific field"));
@@ -127,6 +117,24 @@ impl FieldList {
         }
         self.headers.push_field(field);
         Ok(())
+    }
+
+    /// Makes the value valid where that is allowed.
+    #[cold]
+    fn mend(&self, mut field: Field) -> Result<Field, Malformed> {
+        field.value = without_outer_blanks(&field.value);
+        if is_valid_value(&field.value) {
+            return Ok(field);
+        }
+        let lenient =
+            matches!(self.kind, ListKind::Response { lenient: true } | ListKind::ResponseTrailers { lenient: true });
+        if lenient && field.name == HeaderName::GRPC_MESSAGE {
+            field.value = without_line_breaks(&field.value);
+            if is_valid_value(&field.value) {
+                return Ok(field);
+            }
+        }
+        Err(Malformed("invalid field value"))
     }
 
     fn add_pseudo(&mut self, field: Field) -> Result<(), Malformed> {
