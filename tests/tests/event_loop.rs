@@ -52,7 +52,7 @@ fn each_connection_is_served_by_one_core_and_all_cores_serve() {
     const CONNECTIONS: usize = 64;
 
     let threads = Threads::default();
-    smol::block_on(async {
+    let served = async {
         let server = Server::builder(threads.router()).cores(CORES).bind(LOCAL).await.expect("a port");
         let uri = server.local_addr().uri();
         let (stop, stopped) = unbounded::<()>();
@@ -69,10 +69,15 @@ fn each_connection_is_served_by_one_core_and_all_cores_serve() {
             }
         }
         drop(stop);
-        let served = serving.await.expect("the listeners were in order");
-        assert_eq!((served.connections, served.cut_off), (CONNECTIONS as u64, 0));
+        let ended = serving.await.expect("the listeners were in order");
+        assert_eq!((ended.connections, ended.cut_off), (CONNECTIONS as u64, 0));
         assert_eq!(say(&clients[0]).await.expect_err("nobody listens").code(), Code::Unavailable);
-    });
+    };
+    // A core that accepts nothing leaves the connections that the system gave it without an answer.
+    smol::block_on(smol::future::or(served, async {
+        smol::Timer::after(3 * SOON).await;
+        panic!("connections were never served");
+    }));
     let seen = threads.seen();
     assert_eq!(seen.len(), CONNECTIONS);
     assert!(seen.iter().all(|threads| threads.len() == 1), "a connection has moved: {seen:?}");
