@@ -7,7 +7,7 @@ use trirpc_fuzz::{client_bytes, server_bytes};
 use trirpc_tests::generate;
 
 quickcheck! {
-    /// checklist P1, P4, P6, P8, P9: a server's events, output and error depend on the bytes alone; all it sends is
+    /// h2:P1, h2:P4, h2:P6, h2:P8, h2:P9: a server's events, output and error depend on the bytes alone; all it sends is
     /// legal; the end leaves nothing behind.
     fn a_server_takes_any_bytes_in_any_split(seed: u64, switches: u8, cuts: u8) -> bool {
         let input = [&[switches & !1, cuts][..], &generate::client_bytes(seed)].concat();

@@ -126,7 +126,7 @@ fn a_connection_between_calls_holds_its_tables_and_no_buffers() {
     assert_held(&connections, 10 * 1024);
 }
 
-/// checklist A21: a peer that sends the beginning of a frame and stops pins those bytes, and no window.
+/// h2:A21: a peer that sends the beginning of a frame and stops pins those bytes, and no window.
 #[test]
 fn a_connection_that_waits_for_the_rest_of_a_frame_holds_that_alone() {
     let (mut connections, _) = connections(4);

@@ -104,7 +104,7 @@ fn assert_held(held: i64, bound: usize) {
     assert!(held <= bound, "{held} bytes are held, the bound is {bound}");
 }
 
-/// checklist A21: a window full of one-byte frames costs no more than the bytes.
+/// h2:A21: a window full of one-byte frames costs no more than the bytes.
 #[test]
 fn frames_of_one_byte_cost_little_more_than_their_bytes() {
     let mut config = config();
@@ -125,7 +125,7 @@ fn frames_of_one_byte_cost_little_more_than_their_bytes() {
     assert_held(cost.held, 2 * (STREAMS * WINDOW) as usize + FIXED);
 }
 
-/// checklist A21: a peer that spreads what is kept, a little in each read, does not pin the reads.
+/// h2:A21: a peer that spreads what is kept, a little in each read, does not pin the reads.
 #[test]
 fn small_pieces_do_not_pin_the_windows_that_they_came_in() {
     for piece in [100, 1000, 1024, 3000, 8191, 8192, 16_000] {
@@ -242,7 +242,7 @@ fn a_request_head_pins_one_window_at_most() {
     assert_held(cost.held, (STREAMS * WINDOW) as usize + FIXED);
 }
 
-/// checklist A25, A42: a peer that asks and never reads gets no more than the output limits.
+/// h2:A25, h2:A42: a peer that asks and never reads gets no more than the output limits.
 #[test]
 fn a_peer_that_never_reads_gets_bounded_output() {
     let (victim, cost) = measure(|| {

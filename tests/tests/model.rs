@@ -4,7 +4,7 @@ use quickcheck::{Gen, QuickCheck};
 use trirpc_tests::generate::Script;
 use trirpc_tests::model;
 
-/// arch:§17, checklist P2, P6, P9, P10, P11: scripts of up to 150 operations over networks that split, delay and take
+/// arch:§17, h2:P2, h2:P6, h2:P9, h2:P10, h2:P11: scripts of up to 150 operations over networks that split, delay and take
 /// short writes, with limits down to a window of nothing.
 #[test]
 fn connections_agree_with_plain_lists() {

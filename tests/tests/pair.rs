@@ -167,7 +167,7 @@ fn calls_pass_through_a_network_of_single_bytes() {
     pair.assert_quiet();
 }
 
-/// checklist P1: one cut, at every byte of both directions in turn, changes neither a frame nor the outcome.
+/// h2:P1: one cut, at every byte of both directions in turn, changes neither a frame nor the outcome.
 #[test]
 fn a_cut_at_any_byte_changes_nothing() {
     let run = |cut: u64| {
@@ -217,7 +217,7 @@ fn a_stuck_call_does_not_block_the_others() {
     assert_eq!(uploaded, 64 * 1024, "the upload's window");
 }
 
-/// checklist F23: a call that was cancelled before it left is never seen by the peer.
+/// h2:F23: a call that was cancelled before it left is never seen by the peer.
 #[test]
 fn a_call_cancelled_in_the_queue_leaves_no_frame() {
     let mut setup = Setup::default();

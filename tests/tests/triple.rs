@@ -149,7 +149,7 @@ fn an_empty_message_is_a_head_alone() {
     }
 }
 
-/// checklist P1: one cut, at every byte of both directions in turn, changes neither a frame nor the outcome.
+/// h2:P1: one cut, at every byte of both directions in turn, changes neither a frame nor the outcome.
 #[test]
 fn a_cut_at_any_byte_changes_nothing() {
     let options = options(Protocol::Triple, TripleHeaders::DubboGo);

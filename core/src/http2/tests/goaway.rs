@@ -184,7 +184,7 @@ fn a_fault_names_the_stream_that_caused_it() {
     assert_eq!(goaways(&server.sent()), [(7, ErrorCode::COMPRESSION_ERROR)]);
 }
 
-/// `h2:A34`, `h2:B56`, checklist E6: after a fault everything is dropped, in the same buffer and later.
+/// `h2:A34`, `h2:B56`, h2:E6: after a fault everything is dropped, in the same buffer and later.
 #[test]
 fn nothing_is_read_after_a_fault() {
     let mut server = Bench::server();

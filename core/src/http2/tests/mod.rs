@@ -1,12 +1,15 @@
 //! The engine driven with hand-made frames, by topic. Each test names the rule it proves.
 
+mod attacks;
 mod flow;
 mod goaway;
 mod headers;
 mod limits;
 mod memo;
 mod random;
+mod regressions;
 mod reservations;
+mod rules;
 mod settings;
 mod streams;
 

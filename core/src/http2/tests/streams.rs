@@ -132,7 +132,7 @@ fn a_response_may_be_its_head_alone() {
     assert!(frames[0].ends());
 }
 
-/// `h2:P1`, checklist E1: the same octets in any split give the same events and the same answers.
+/// `h2:P1`, h2:E1: the same octets in any split give the same events and the same answers.
 #[test]
 fn any_split_of_the_input_gives_the_same_outcome() {
     let run = |piece: usize| {
