@@ -27,6 +27,7 @@ use crate::buf::{BufferPool, FlushPolicy, Landing, RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
+use crate::http::{Headers, ResponseHead};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
@@ -90,6 +91,14 @@ impl<R: Role> Connection<R> {
         while let Some(incoming) = self.http.next(input, now) {
             match incoming {
                 Incoming::Data { stream, call, len, end } => self.deliver(stream, call, input, len, end),
+                Incoming::WholeRequest { stream, head, len } => {
+                    R::request(self, stream, head, false, now);
+                    let call = self.http.call_of(stream);
+                    self.deliver(stream, call, input, len, true);
+                }
+                Incoming::WholeResponse { stream, call, head, len, trailers } => {
+                    self.whole_response(stream, call, head, (input, len), trailers);
+                }
                 incoming => self.dispatch(incoming, now),
             }
         }
@@ -226,8 +235,8 @@ impl<R: Role> Connection<R> {
         match incoming {
             Incoming::Request { stream, head, end } => R::request(self, stream, head, end, now),
             Incoming::Response { call, head, end, .. } => self.with(call, |conn, id| R::response(conn, id, head, end)),
-            // Data comes with input, and is delivered there.
-            Incoming::Data { .. } => {}
+            // What has a body comes with input, and is delivered there.
+            Incoming::Data { .. } | Incoming::WholeRequest { .. } | Incoming::WholeResponse { .. } => {}
             Incoming::Trailers { call, headers, .. } => self.with(call, |conn, id| R::trailers(conn, id, headers)),
             Incoming::Reset { call, code, by_peer, .. } => {
                 self.with(call, |conn, id| R::reset(conn, id, code, by_peer));
@@ -250,6 +259,34 @@ impl<R: Role> Connection<R> {
         if let Some((id, _)) = self.calls.at(index) {
             f(self, id);
             self.settle(id);
+        }
+    }
+
+    /// Hands a response that is whole to its call, as if it came frame by frame: what the call has no use for any more
+    /// once it reset the stream is dropped.
+    fn whole_response(
+        &mut self,
+        stream: StreamKey,
+        call: u32,
+        head: Arc<ResponseHead>,
+        (input, len): (&mut RecvBuf, usize),
+        trailers: Option<Arc<Headers>>,
+    ) {
+        self.with(call, |conn, id| R::response(conn, id, head, false));
+        let Some(trailers) = trailers else {
+            return if self.http.end_whole(stream) {
+                self.deliver(stream, call, input, len, true);
+            } else {
+                input.skip(len);
+            };
+        };
+        if self.http.is_live(stream) {
+            self.deliver(stream, call, input, len, false);
+        } else {
+            input.skip(len);
+        }
+        if self.http.end_whole(stream) {
+            self.with(call, |conn, id| R::trailers(conn, id, trailers));
         }
     }
 

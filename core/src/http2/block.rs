@@ -16,6 +16,7 @@ use crate::http2::recv::{Checked, Located, State, Step, calm, protocol, stream_c
 use crate::http2::store::{PastId, StreamKey};
 use crate::http2::stream::{Closed, Phase, Stream, StreamState};
 use crate::http2::validate::{FieldList, List, ListKind, Malformed};
+use crate::http2::whole::Answer;
 
 /// How a header block began.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +157,7 @@ impl Http2 {
             opening.purpose = phase.map_or(Purpose::Nothing, |phase| Purpose::Message(key, phase));
         }
         let (list, _) = self.decode(self.kind(&opening), &Bytes::from(scratch))?;
-        self.block(&opening, list)
+        self.block(&opening, list, input)
     }
 
     /// A block that lies in the first `len` octets of `input`.
@@ -172,7 +173,7 @@ impl Http2 {
             Recalled::Again(candidate) => self.decode_to_keep(candidate, kind, len, input)?,
             Recalled::Unknown => self.decode(kind, &input.split_to(len))?.0,
         };
-        self.block(&opening, list)
+        self.block(&opening, list, input)
     }
 
     fn kind(&self, opening: &Opening) -> ListKind {
@@ -217,10 +218,10 @@ impl Http2 {
 
     /// What a whole block means for its stream.
     #[inline]
-    fn block(&mut self, opening: &Opening, list: Result<List, Unfit>) -> Checked<Step> {
+    fn block(&mut self, opening: &Opening, list: Result<List, Unfit>, input: &mut RecvBuf) -> Checked<Step> {
         let event = match opening.purpose {
-            Purpose::Request => self.request(opening, list)?,
-            Purpose::Message(key, _) => match list.and_then(|list| self.message(key, opening, list)) {
+            Purpose::Request => self.request(opening, list, input)?,
+            Purpose::Message(key, _) => match list.and_then(|list| self.message(key, opening, list, input)) {
                 Ok(event) => event,
                 Err(unfit) => {
                     let code = match unfit {
@@ -240,7 +241,12 @@ impl Http2 {
         Ok(event.map_or(Step::Progress, Step::Event))
     }
 
-    fn request(&mut self, opening: &Opening, list: Result<List, Unfit>) -> Checked<Option<Incoming>> {
+    fn request(
+        &mut self,
+        opening: &Opening,
+        list: Result<List, Unfit>,
+        input: &mut RecvBuf,
+    ) -> Checked<Option<Incoming>> {
         let Opening { id, end_stream, .. } = *opening;
         if self.streams.len() >= self.config.max_concurrent_streams as usize {
             self.write_rst(id, ErrorCode::REFUSED_STREAM);
@@ -267,8 +273,9 @@ impl Http2 {
             }
             _ => return self.refuse(id, ErrorCode::PROTOCOL_ERROR).map(|()| None),
         };
+        let body = if end_stream { None } else { self.whole_request(id, content_length, input) };
         let mut state = StreamState::Open { local: Phase::Head, remote: Phase::Body };
-        if end_stream {
+        if end_stream || body.is_some() {
             state.received_end();
         }
         let mut stream = Stream::new(state, self.peer.initial_window, self.local.stream_window());
@@ -281,11 +288,20 @@ impl Http2 {
         if id > LAST_COMFORTABLE_ID {
             self.shutdown(self.now);
         }
-        Ok(Some(Incoming::Request { stream: key, head, end: end_stream }))
+        Ok(Some(match body {
+            Some(len) => Incoming::WholeRequest { stream: key, head, len },
+            None => Incoming::Request { stream: key, head, end: end_stream },
+        }))
     }
 
     /// A response, or trailers, of a live stream.
-    fn message(&mut self, key: StreamKey, opening: &Opening, list: List) -> Result<Option<Incoming>, Unfit> {
+    fn message(
+        &mut self,
+        key: StreamKey,
+        opening: &Opening,
+        list: List,
+        input: &mut RecvBuf,
+    ) -> Result<Option<Incoming>, Unfit> {
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         let end = opening.end_stream;
         if opening.depends_on_itself {
@@ -307,7 +323,12 @@ impl Http2 {
                     return Err(Unfit::Malformed);
                 }
                 stream.state.received_head();
-                Incoming::Response { stream: key, call, head, end }
+                match if end { None } else { self.whole_response(key, input) } {
+                    Some(Answer { len, trailers }) => {
+                        Incoming::WholeResponse { stream: key, call, head, len, trailers }
+                    }
+                    None => Incoming::Response { stream: key, call, head, end },
+                }
             }
             List::Trailers(headers) => {
                 // Nothing may follow them, and nothing may be missing of the body.

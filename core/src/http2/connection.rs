@@ -43,6 +43,14 @@ pub(crate) enum Incoming {
     Request { stream: StreamKey, head: Arc<RequestHead>, end: bool },
     /// Client: the final response head.
     Response { stream: StreamKey, call: u32, head: Arc<ResponseHead>, end: bool },
+    /// Server: a request whose body lies behind its head, as the next `len` octets of the input, which are the owner's to
+    /// take off as with `Data`. The peer's half is over: there is no credit to give back.
+    WholeRequest { stream: StreamKey, head: Arc<RequestHead>, len: usize },
+    /// Client: a response of which everything is there: its body is the next `len` octets of the input, the owner's to
+    /// take off, and `trailers` end it, or the body if there are none. The stream is as it is when a body has arrived:
+    /// the owner resets it, should the head or the body be of no use, and otherwise says
+    /// [`end_whole`](Http2::end_whole) before it looks at the trailers.
+    WholeResponse { stream: StreamKey, call: u32, head: Arc<ResponseHead>, len: usize, trailers: Option<Arc<Headers>> },
     /// A piece of body: the next `len` octets of the input, which are the owner's to take off before it asks for more.
     /// The stream's credit waits for [`Http2::consumed`].
     Data { stream: StreamKey, call: u32, len: usize, end: bool },
@@ -62,6 +70,16 @@ pub(crate) enum Incoming {
     GoAway,
     /// The connection is over; nothing follows.
     Closed(ConnectionError),
+}
+
+impl Incoming {
+    /// Octets of the input that are the owner's to take off.
+    pub(crate) fn body_len(&self) -> usize {
+        match self {
+            Self::WholeRequest { len, .. } | Self::WholeResponse { len, .. } | Self::Data { len, .. } => *len,
+            _ => 0,
+        }
+    }
 }
 
 /// How far a graceful end has come.
@@ -260,6 +278,11 @@ impl Http2 {
     /// Largest field list that may be sent: ours and the peer's limit.
     pub(crate) fn send_header_limit(&self) -> usize {
         self.config.max_send_header_list.min(self.peer.max_header_list) as usize
+    }
+
+    /// The call that a stream belongs to; `u32::MAX` if there is none.
+    pub(crate) fn call_of(&self, key: StreamKey) -> u32 {
+        self.streams.get(key).map_or(u32::MAX, |stream| stream.call)
     }
 
     /// Server: names the call that answers a request.

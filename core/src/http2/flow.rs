@@ -106,6 +106,14 @@ impl RecvWindow {
         Ok(())
     }
 
+    /// A payload of `n` octets, at most [`window`](Self::window), arrived and was taken at once.
+    pub(crate) fn pass(&mut self, n: usize) {
+        debug_assert!(n as i64 <= self.window.max(0));
+        self.window -= n as i64;
+        self.credit += n as i64;
+        self.check();
+    }
+
     /// `n` of the received octets were taken, or will never be wanted.
     pub(crate) fn release(&mut self, n: usize) {
         let n = i64::try_from(n).unwrap_or(i64::MAX).min(self.buffered);

@@ -45,6 +45,13 @@ struct Known {
     list: List,
 }
 
+impl Known {
+    /// Is it what stands for such a block now?
+    fn is(&self, kind: ListKind, generation: u64, octets: &[u8]) -> bool {
+        self.octets == octets && self.generation == generation && self.kind == kind
+    }
+}
+
 /// The answer of [`Memo::recall`].
 pub(super) enum Recalled {
     Known(List),
@@ -65,6 +72,17 @@ impl Memo {
         Self { places: Vec::new(), capacity }
     }
 
+    /// The list of a block that is known. Leaves no trace of one that is not.
+    pub(super) fn known(&self, kind: ListKind, generation: u64, octets: &[u8]) -> Option<&List> {
+        let known = self.places.get(self.place(hash(0, octets)))?.known.as_ref()?;
+        known.is(kind, generation, octets).then_some(&known.list)
+    }
+
+    /// Where a block has its place, if there are any.
+    fn place(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.places.len() as u64) >> 32) as usize
+    }
+
     /// What is known of a block.
     #[inline]
     pub(super) fn recall(&mut self, kind: ListKind, generation: u64, octets: &[u8]) -> Recalled {
@@ -75,10 +93,10 @@ impl Memo {
             self.places.resize_with(self.capacity, Place::default);
         }
         let hash = hash(0, octets);
-        let at = ((u64::from(hash) * self.places.len() as u64) >> 32) as usize;
+        let at = self.place(hash);
         let Some(place) = self.places.get_mut(at) else { return Recalled::Unknown };
         if let Some(known) = &place.known {
-            if known.octets == octets && known.generation == generation && known.kind == kind {
+            if known.is(kind, generation, octets) {
                 return Recalled::Known(known.list.clone());
             }
         }

@@ -19,6 +19,7 @@
 //! | `ping` | keepalive and the round trip of a drain |
 //! | `unary` | messages that need no turn |
 //! | `template` | field blocks, and those that begin alike |
+//! | `whole` | messages that are received in one step |
 //! | `recv`, `block`, `send`, `end` | input, header blocks, output, and how a connection ends |
 //! | `connection` | what they all work on, and the commands on it |
 
@@ -42,6 +43,7 @@ mod stream;
 mod template;
 mod unary;
 mod validate;
+mod whole;
 
 #[cfg(test)]
 mod tests;

@@ -100,8 +100,7 @@ impl Http2 {
             self.keepalive.on_read(self.now);
         }
         let incoming = self.parse(input);
-        let taken = if let Some(Incoming::Data { len, .. }) = &incoming { *len } else { 0 };
-        self.unread = input.len() - taken;
+        self.unread = input.len() - incoming.as_ref().map_or(0, Incoming::body_len);
         incoming
     }
 
@@ -450,7 +449,7 @@ impl Http2 {
                 _ => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
             }
         }
-        if end || layout.body >= USEFUL_DATA {
+        if is_useful(layout.body, end) {
             self.abuse.useful_frame();
         }
         if !end {
@@ -530,6 +529,11 @@ impl Http2 {
         self.streams.remember(id, Closed::WeReset);
         self.abuse.stream_fault(self.now)
     }
+}
+
+/// Does a DATA frame of `len` octets count as useful work?
+pub(super) fn is_useful(len: usize, end: bool) -> bool {
+    end || len >= USEFUL_DATA
 }
 
 /// The first frame is SETTINGS (§3.4).

@@ -13,6 +13,7 @@ mod rules;
 mod settings;
 mod streams;
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,11 +59,58 @@ impl Sent {
     }
 }
 
+/// What the engine says, as if everything came frame by frame, and the octets of each piece of data.
+#[derive(Default)]
+pub(super) struct Plain {
+    behind: VecDeque<(Incoming, Vec<u8>)>,
+}
+
+impl Plain {
+    pub(super) fn next(
+        &mut self,
+        engine: &mut Http2,
+        input: &mut RecvBuf,
+        now: Instant,
+    ) -> Option<(Incoming, Vec<u8>)> {
+        while let Some((mut event, octets)) = self.behind.pop_front() {
+            let is_told = match &mut event {
+                Incoming::Data { stream, call, .. } if engine.side == Side::Server => {
+                    *call = engine.call_of(*stream);
+                    engine.streams.get(*stream).is_some_and(|stream| !stream.released)
+                }
+                Incoming::Data { stream, end: false, .. } => engine.is_live(*stream),
+                Incoming::Data { stream, .. } | Incoming::Trailers { stream, .. } => engine.end_whole(*stream),
+                _ => true,
+            };
+            if is_told {
+                return Some((event, octets));
+            }
+        }
+        let event = engine.next(input, now)?;
+        let octets = input.data()[..event.body_len()].to_vec();
+        input.skip(octets.len());
+        match event {
+            Incoming::WholeRequest { stream, head, len } => {
+                self.behind.push_back((Incoming::Data { stream, call: u32::MAX, len, end: true }, octets));
+                Some((Incoming::Request { stream, head, end: false }, Vec::new()))
+            }
+            Incoming::WholeResponse { stream, call, head, len, trailers } => {
+                self.behind.push_back((Incoming::Data { stream, call, len, end: trailers.is_none() }, octets));
+                let trailers = trailers.map(|headers| (Incoming::Trailers { stream, call, headers }, Vec::new()));
+                self.behind.extend(trailers);
+                Some((Incoming::Response { stream, call, head, end: false }, Vec::new()))
+            }
+            event => Some((event, octets)),
+        }
+    }
+}
+
 /// The engine under test, and a peer made of an HPACK encoder and decoder.
 pub(super) struct Bench {
     pub(super) engine: Http2,
     pub(super) now: Instant,
     pub(super) input: RecvBuf,
+    plain: Plain,
     /// The octets of all pieces of data.
     pub(super) taken: Vec<u8>,
     pub(super) out: Transmit,
@@ -148,6 +196,7 @@ impl Bench {
             engine: Http2::new(side, Arc::new(config), now),
             now,
             input: RecvBuf::new(16 * 1024),
+            plain: Plain::default(),
             taken: Vec::new(),
             out: Transmit::new(),
             encoder: Encoder::new(4096),
@@ -187,12 +236,9 @@ impl Bench {
 
     /// The next event; the octets of data are taken with it.
     pub(super) fn next(&mut self) -> Option<Incoming> {
-        let event = self.engine.next(&mut self.input, self.now);
-        if let Some(Incoming::Data { len, .. }) = event {
-            self.taken.extend_from_slice(&self.input.data()[..len]);
-            self.input.skip(len);
-        }
-        event
+        let (event, octets) = self.plain.next(&mut self.engine, &mut self.input, self.now)?;
+        self.taken.extend_from_slice(&octets);
+        Some(event)
     }
 
     pub(super) fn events(&mut self) -> Vec<Incoming> {
@@ -376,10 +422,8 @@ impl Pair {
                     input.extend(chunk);
                 }
                 out.advance(out.len());
-                while let Some(event) = to.next(input, now) {
-                    if let Incoming::Data { len, .. } = event {
-                        input.skip(len);
-                    }
+                let mut plain = Plain::default();
+                while let Some((event, _)) = plain.next(to, input, now) {
                     on_event(to, event);
                 }
             }
