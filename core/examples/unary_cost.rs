@@ -6,7 +6,9 @@
 //! ```
 //!
 //! The switch of the fast path, a number of calls, and how many of them are under way together: as many as leave and
-//! arrive at once. With `fresh` behind them each call has a deadline and metadata that no other has. Run with two numbers of calls; the difference of the instructions over that of the calls leaves the start out.
+//! arrive at once. With `fresh` behind them each call has a deadline and metadata that no other has; with `steps` the
+//! request and the outcome are taken in the many steps of a streaming call. Run with two numbers of calls; the
+//! difference of the instructions over that of the calls leaves the start out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes};
 use trirpc_core::buf::{MessageBuf, RecvBuf, Transmit};
 use trirpc_core::call::{CallKind, CallOptions, Codec, EncodeBuf, Metadata, MethodSpec, Recv};
-use trirpc_core::{Client, CodecError, Config, Connection, Endpoint, Event, HttpVersion, Instant, Server};
+use trirpc_core::{CallMut, Client, CodecError, Config, Connection, Endpoint, Event, HttpVersion, Instant, Server};
 
 static SAY: MethodSpec = MethodSpec::new("/t.Echo/Say", CallKind::Unary, false);
 
@@ -47,13 +49,21 @@ fn carry(out: &mut Transmit, input: &mut RecvBuf) {
     out.advance(len);
 }
 
+fn answer(call: CallMut<'_, Server>, mut request: MessageBuf, now: Instant) {
+    let request = Octets.decode(&mut request).expect("octets");
+    let none = Metadata::new();
+    call.respond(&Octets, &request, &none, &none, now).expect("a response");
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut config = Config::default();
     config.set("unary-fast-path", &arguments.next().unwrap_or_else(|| "on".into())).expect("`on` or `off`");
     let mut number = |or: usize| arguments.next().map_or(or, |number| number.parse().expect("a number"));
     let (calls, together) = (number(1000), number(1));
-    let fresh = arguments.next().is_some_and(|word| word == "fresh");
+    let words: Vec<String> = arguments.collect();
+    let says = |word: &str| words.iter().any(|said| said == word);
+    let (fresh, steps) = (says("fresh"), says("steps"));
 
     let (config, mut now) = (Arc::new(config), Instant::ZERO);
     let http2 = HttpVersion::Http2;
@@ -61,7 +71,7 @@ fn main() {
     let mut server = Connection::<Server>::new(config, Some(http2), now);
     let (mut up, mut down) = (Transmit::new(), Transmit::new());
     let (mut at_server, mut at_client) = (RecvBuf::new(64 * 1024), RecvBuf::new(64 * 1024));
-    let (mut options, none, message) = (CallOptions::default(), Metadata::new(), Bytes::from(vec![7; 128]));
+    let (mut options, message) = (CallOptions::default(), Bytes::from(vec![7; 128]));
     let (mut opened, mut done) = (0, 0);
     while done < calls {
         for _ in 0..together.min(calls - done) {
@@ -81,14 +91,19 @@ fn main() {
             match event {
                 Event::Incoming => {
                     while let Some(id) = server.accept() {
-                        server.call(id).expect("accepted").expect(CallKind::Unary, now);
+                        let mut call = server.call(id).expect("accepted");
+                        if steps {
+                            call.expect(CallKind::Unary, now);
+                        } else {
+                            let request = call.expect_request(CallKind::Unary, now).expect("it came whole");
+                            answer(call, request, now);
+                        }
                     }
                 }
                 Event::Readable(id) => {
                     let mut call = server.call(id).expect("not answered yet");
-                    let Recv::Message(mut request) = call.recv() else { panic!("no message") };
-                    let request = Octets.decode(&mut request).expect("octets");
-                    call.respond(&Octets, &request, &none, &none, now).expect("a response");
+                    let Recv::Message(request) = call.recv() else { panic!("no message") };
+                    answer(call, request, now);
                 }
                 _ => {}
             }
@@ -97,12 +112,17 @@ fn main() {
         carry(&mut down, &mut at_client);
         client.handle_input(&mut at_client, now);
         while let Some(event) = client.poll_event() {
-            if let Event::Finished(id) = event {
+            let Event::Finished(id) = event else { continue };
+            let (response, status) = if steps {
                 let mut call = client.call(id).expect("not released yet");
-                assert!(matches!(call.recv(), Recv::Message(response) if response.len() == message.len()));
-                assert!(call.release().expect("an outcome").is_ok());
-                done += 1;
-            }
+                let Recv::Message(response) = call.recv() else { panic!("no message") };
+                (response, call.release().expect("an outcome"))
+            } else {
+                let outcome = client.take_outcome(id).expect("not taken yet");
+                (outcome.message.expect("a message"), outcome.status)
+            };
+            assert!(status.is_ok() && response.len() == message.len());
+            done += 1;
         }
     }
     assert_eq!(done, calls);

@@ -43,8 +43,10 @@ pub enum HttpVersion {
     Http2,
 }
 
-/// What changed. Each (call, kind) is queued at most once until it was acted on, so the queue is
-/// bounded by four entries a call.
+/// What changed. The queue has at most one entry a call, and each kind is told at most once until it was acted on.
+///
+/// `Finished` is the last event of a call, and takes the place of those that were not told yet: a call that ends before
+/// anybody polls tells its end alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -60,10 +62,13 @@ pub enum Event {
     /// Client: the response head of a call arrived.
     Head(CallId),
     /// A whole message, or the end, can be pulled with `recv`.
+    ///
+    /// Server: not told of a request that [`expect_request`](crate::CallMut::expect_request) has returned.
     Readable(CallId),
     /// After [`SendError::Blocked`](crate::SendError::Blocked): there is room again.
     Writable(CallId),
-    /// The call ended in both directions; its status is known. Whoever waits on it must be woken.
+    /// The call ended in both directions; its status is known. Whoever waits on it must be woken, for whatever it waits:
+    /// what there is of head and messages can be had at once, and `recv` is never `Blocked` from here on.
     Finished(CallId),
     /// The peer is going away, or we are: no further call may be opened here. A peer says so by GOAWAY, or as
     /// dubbo-go does, by the trailer `closing: true` of a call.

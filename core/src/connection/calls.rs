@@ -68,11 +68,11 @@ impl From<Signal> for SignalSet {
     }
 }
 
-/// Which events a call may still raise, and which wait in the queue.
+/// Which events a call may still raise, and which wait to be told.
 ///
-/// A kind is raised only while it is armed, and raising disarms it. `Readable` and `Writable` are armed
-/// again when the application runs into `Blocked`; the other two are raised once in a call's life.
-/// This is what bounds the event queue by four entries a call.
+/// A kind is raised only while it is armed, and raising disarms it. `Readable` and `Writable` are armed again when the
+/// application runs into `Blocked`; the other two are raised once in a call's life. `Finished` takes the place of what
+/// was not told yet: who hears of the end looks at everything that is there.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
     armed: SignalSet,
@@ -88,16 +88,21 @@ impl Signals {
         self.armed.add(signal);
     }
 
-    /// Those of `due` that are to be queued now.
-    pub(crate) fn raise(&mut self, due: SignalSet) -> SignalSet {
-        let raised = SignalSet(self.armed.0 & due.0);
+    /// Queues those of `due` that are armed. True if nothing was queued before, and something is now.
+    pub(crate) fn raise(&mut self, due: SignalSet) -> bool {
+        let (raised, was_empty) = (SignalSet(self.armed.0 & due.0), self.queued.is_empty());
         self.armed.0 &= !raised.0;
         self.queued.0 |= raised.0;
-        raised
+        if raised.contains(Signal::Finished) {
+            self.queued = Signal::Finished.into();
+            self.armed = SignalSet::NONE;
+        }
+        was_empty && !self.queued.is_empty()
     }
 
-    pub(crate) fn delivered(&mut self, signal: Signal) {
-        self.queued.0 &= !(signal as u8);
+    /// What is to be told next.
+    pub(crate) fn pop(&mut self) -> Option<Signal> {
+        self.queued.pop()
     }
 
     pub(crate) fn has_queued(self) -> bool {
@@ -208,18 +213,27 @@ mod tests {
 
     #[test]
     fn an_event_is_raised_once_until_it_is_armed_again() {
-        let (readable, none) = (SignalSet::from(Signal::Readable), SignalSet::NONE);
+        let readable = SignalSet::from(Signal::Readable);
         let mut signals = Signals::new();
-        assert_eq!(signals.raise(readable), readable);
-        assert_eq!(signals.raise(readable), none);
+        assert!(signals.raise(readable) && !signals.raise(readable));
+        assert!(!signals.raise(Signal::Head.into()), "an entry of the queue is enough for a call");
         assert!(signals.has_queued());
-        signals.delivered(Signal::Readable);
+        let told = core::iter::from_fn(|| signals.pop());
+        assert!(told.eq([Signal::Head, Signal::Readable]));
         assert!(!signals.has_queued());
-        assert_eq!(signals.raise(readable), none, "not acted on yet");
+        assert!(!signals.raise(readable), "not acted on yet");
         signals.arm(Signal::Readable);
-        assert_eq!(signals.raise(SignalSet::ALL), SignalSet::ALL);
-        let mut all = SignalSet::ALL;
-        let order = core::iter::from_fn(|| all.pop());
-        assert!(order.eq([Signal::Head, Signal::Readable, Signal::Writable, Signal::Finished]));
+        assert!(signals.raise(readable));
+    }
+
+    #[test]
+    fn the_end_of_a_call_takes_the_place_of_what_was_not_told() {
+        let mut signals = Signals::new();
+        assert!(signals.raise(Signal::Readable.into()));
+        assert!(!signals.raise(SignalSet::ALL), "it is queued already");
+        assert_eq!((signals.pop(), signals.pop()), (Some(Signal::Finished), None));
+        for signal in [Signal::Head, Signal::Readable, Signal::Writable, Signal::Finished] {
+            assert!(!signals.raise(signal.into()), "{signal:?} behind the end");
+        }
     }
 }

@@ -1,17 +1,17 @@
-//! The queue of hints: deduplicated per call, purged when a call is released.
+//! The queue of hints: one entry a call at most, purged when the call is released.
 
 use alloc::collections::VecDeque;
 
-use super::calls::{Calls, Signal, SignalSet};
+use super::calls::{Calls, Signal};
 use crate::event::{CallId, Event};
 
 pub(crate) struct Events {
     queue: VecDeque<Entry>,
 }
 
-/// What was raised at once.
 enum Entry {
-    Call(CallId, SignalSet),
+    /// What the [signals](super::calls::Signals) of the call say.
+    Call(CallId),
     Connection(Event),
 }
 
@@ -24,38 +24,38 @@ impl Events {
         self.queue.push_back(Entry::Connection(event));
     }
 
-    /// Queues what a call [raised](super::calls::Signals::raise), which is something.
-    pub(crate) fn push_call(&mut self, id: CallId, raised: SignalSet) {
-        self.queue.push_back(Entry::Call(id, raised));
+    /// Queues a call of which something [is to be told](super::calls::Signals::raise).
+    pub(crate) fn push_call(&mut self, id: CallId) {
+        self.queue.push_back(Entry::Call(id));
     }
 
     pub(crate) fn pop<M>(&mut self, calls: &mut Calls<M>) -> Option<Event> {
-        if let Some(Entry::Call(id, raised)) = self.queue.front_mut() {
-            let (id, signal) = (*id, raised.pop());
-            if raised.is_empty() {
+        while let Some(Entry::Call(id)) = self.queue.front() {
+            let id = *id;
+            let signals = calls.get_mut(id).map(|call| &mut call.signals);
+            let signal = signals.and_then(|signals| signals.pop().map(|signal| (signal, signals.has_queued())));
+            if !signal.is_some_and(|(_, has_more)| has_more) {
                 self.queue.pop_front();
             }
-            let signal = signal?;
-            if let Some(call) = calls.get_mut(id) {
-                call.signals.delivered(signal);
+            if let Some((signal, _)) = signal {
+                return Some(match signal {
+                    Signal::Head => Event::Head(id),
+                    Signal::Readable => Event::Readable(id),
+                    Signal::Writable => Event::Writable(id),
+                    Signal::Finished => Event::Finished(id),
+                });
             }
-            return Some(match signal {
-                Signal::Head => Event::Head(id),
-                Signal::Readable => Event::Readable(id),
-                Signal::Writable => Event::Writable(id),
-                Signal::Finished => Event::Finished(id),
-            });
         }
         match self.queue.pop_front()? {
             Entry::Connection(event) => Some(event),
-            Entry::Call(..) => None,
+            Entry::Call(_) => None,
         }
     }
 
     /// Drops what is queued for a released call; without it a caller that never polls events would grow
     /// the queue with every call.
     pub(crate) fn forget(&mut self, id: CallId) {
-        self.queue.retain(|entry| !matches!(entry, Entry::Call(of, _) if *of == id));
+        self.queue.retain(|entry| !matches!(entry, Entry::Call(of) if *of == id));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

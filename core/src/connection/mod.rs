@@ -12,6 +12,7 @@ mod role;
 mod server;
 mod unary;
 mod view;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use alloc::vec::Vec;
 pub use client::Endpoint;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
+pub use whole::Outcome;
 
 use crate::buf::{BufferPool, FlushPolicy, Landing, RecvBuf, Transmit};
 use crate::config::Config;
@@ -243,8 +245,9 @@ impl<R: Role> Connection<R> {
             }
             Incoming::Writable { call, .. } => {
                 if let Some((id, call)) = self.calls.at(call) {
-                    let raised = call.signals.raise(Signal::Writable.into());
-                    self.events.push_call(id, raised);
+                    if call.signals.raise(Signal::Writable.into()) {
+                        self.events.push_call(id);
+                    }
                 }
             }
             Incoming::Connected => self.events.push(Event::Connected { version: HttpVersion::Http2 }),
@@ -325,13 +328,9 @@ impl<R: Role> Connection<R> {
             let Some(followed) = self.calls.get_mut(id) else { return };
             call = followed;
         }
-        let mut due = call.machine.due();
-        if call.is_over {
-            due.add(Signal::Finished);
-        }
-        let raised = call.signals.raise(due);
-        if !raised.is_empty() {
-            self.events.push_call(id, raised);
+        let due = if call.is_over { Signal::Finished.into() } else { call.machine.due() };
+        if call.signals.raise(due) {
+            self.events.push_call(id);
         }
     }
 

@@ -180,7 +180,7 @@ fn a_unary_call_wakes_its_caller_once() {
     pair.server_call(call).respond(&Octets, &Bytes::from_static(b"pong"), &head, &trailers, now).unwrap();
     pair.drive();
     let raised: Vec<_> = pair.client_events.iter().filter(|e| !matches!(e, Event::Connected { .. })).collect();
-    assert_eq!(raised, [&Event::Head(id), &Event::Readable(id), &Event::Finished(id)]);
+    assert_eq!(raised, [&Event::Finished(id)]);
     assert_eq!(pair.client_call(id).metadata().unwrap().get("x-head").unwrap().to_str(), Some("1"));
     assert_eq!(message(pair.client_call(id).recv()), b"pong");
     assert!(matches!(pair.client_call(id).recv(), Recv::End));
@@ -563,3 +563,4 @@ fn released_calls_leave_no_events() {
 }
 
 mod triple;
+mod whole;

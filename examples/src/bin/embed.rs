@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use trirpc::core::buf::{RecvBuf, Transmit};
-use trirpc::core::call::Recv;
-use trirpc::core::{Client, Connection, Endpoint, Event, HttpVersion, Instant};
+use trirpc::core::{Client, Connection, Endpoint, Event, HttpVersion, Instant, Outcome};
 use trirpc::{CallOptions, Codec, Config, Prost, Status};
 use trirpc_examples::hello::greeter_method::SAY_HELLO;
 use trirpc_examples::hello::{HelloReply, HelloRequest};
@@ -28,7 +27,7 @@ fn say_hello(addr: &str, name: &str) -> io::Result<Result<HelloReply, Status>> {
     let request = HelloRequest { name: name.to_owned() };
     let call = conn.open_unary(&SAY_HELLO.spec, &options, &Prost, &request, now()).map_err(io::Error::other)?;
 
-    let (mut rx, mut tx, mut reply) = (RecvBuf::new(16 * 1024), Transmit::new(), None);
+    let (mut rx, mut tx) = (RecvBuf::new(16 * 1024), Transmit::new());
     loop {
         // Everything, before a blocking read.
         while conn.poll_transmit(&mut tx, now()) || !tx.is_empty() {
@@ -40,14 +39,12 @@ fn say_hello(addr: &str, name: &str) -> io::Result<Result<HelloReply, Status>> {
         }
         while let Some(event) = conn.poll_event() {
             match event {
-                Event::Readable(id) if id == call => {
-                    if let Some(Recv::Message(mut message)) = conn.call(call).map(|mut call| call.recv()) {
-                        reply = Some(Prost.decode(&mut message).map_err(io::Error::other)?);
-                    }
-                }
                 Event::Finished(id) if id == call => {
-                    let status = conn.call(call).and_then(|call| call.release()).unwrap_or_default();
-                    return Ok(reply.ok_or(status));
+                    let Some(Outcome { message, status, .. }) = conn.take_outcome(call) else { continue };
+                    return match message {
+                        Some(mut message) => Prost.decode(&mut message).map(Ok).map_err(io::Error::other),
+                        None => Ok(Err(status)),
+                    };
                 }
                 Event::Closed(error) => return Err(io::Error::other(error.to_string())),
                 _ => {}

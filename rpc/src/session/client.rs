@@ -53,9 +53,15 @@ impl SessionRole for Client {
     fn tell(state: &mut State<Self>, key: CallKey, event: &Event, now: Instant) {
         let Some(observed) = state.slots.find(key).and_then(|slot| slot.observed.as_mut()) else { return };
         let timeline = &mut observed.marks.timeline;
-        match event {
+        match *event {
             Event::Head(_) => timeline.head_in = Some(now),
-            Event::Finished(_) => timeline.finished = Some(now),
+            Event::Finished(id) => {
+                // A head that came with the end has no event of its own.
+                if state.conn.call(id).is_some_and(|call| call.metadata().is_some()) {
+                    timeline.head_in.get_or_insert(now);
+                }
+                timeline.finished = Some(now);
+            }
             _ => {}
         }
     }

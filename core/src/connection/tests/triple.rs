@@ -40,7 +40,7 @@ fn a_call_carries_message_metadata_variant_and_trailers() {
         pair.server_call(call).respond(&Octets, &Bytes::from_static(b"pong"), &head, &trailers, now).unwrap();
         pair.drive();
         let raised: Vec<_> = pair.client_events.iter().filter(|e| !matches!(e, Event::Connected { .. })).collect();
-        assert_eq!(raised, [&Event::Head(id), &Event::Readable(id), &Event::Finished(id)]);
+        assert_eq!(raised, [&Event::Finished(id)]);
         assert_eq!(pair.client_call(id).metadata().unwrap().get("x-head").unwrap().to_str(), Some("1"));
         assert_eq!(message(pair.client_call(id).recv()), b"pong");
         let status = pair.status(id);
