@@ -44,6 +44,8 @@ mod raw;
 mod response;
 mod server;
 mod session;
+#[cfg(all(feature = "sim", not(target_family = "wasm")))]
+pub mod sim;
 mod streaming;
 mod time;
 mod transport;
