@@ -350,3 +350,20 @@ impl fmt::Display for Timeout {
 }
 
 impl core::error::Error for Timeout {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    /// `h2:A43`: what a peer says is shown without its control characters, and not at any length (see `goaway`).
+    #[test]
+    fn the_peers_text_cannot_forge_a_line_of_a_log() {
+        let debug = Bytes::from_static(b"\x1b[31mbye\r\nlevel=error \"x\"\xff");
+        let error = ConnectionError::PeerClosed(GoAway { code: ErrorCode::NO_ERROR, debug });
+        let text = error.to_string();
+        assert!(text.bytes().all(|octet| octet.is_ascii_graphic() || octet == b' '), "{text}");
+        assert!(text.contains(r"\x1b[31mbye\r\nlevel=error \"), "{text}");
+    }
+}

@@ -11,7 +11,9 @@ use trirpc_core::buf::{RecvBuf, Transmit};
 use trirpc_core::call::{CallKind, Recv};
 use trirpc_core::{CallId, Config, Connection, Event, HttpVersion, Instant, Server};
 use trirpc_tests::alloc::{Counting, measure};
-use trirpc_tests::frames::{PREFACE, data, frame, grpc_request, headers, ping, settings, settings_ack, window_update};
+use trirpc_tests::frames::{
+    PREFACE, block, data, frame, grpc_request, headers, ping, settings, settings_ack, window_update,
+};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -104,7 +106,7 @@ fn assert_held(held: i64, bound: usize) {
     assert!(held <= bound, "{held} bytes are held, the bound is {bound}");
 }
 
-/// h2:A21: a window full of one-byte frames costs no more than the bytes.
+/// `h2:E5`, `h2:P3`, h2:A21: a window full of one-byte frames costs no more than the bytes.
 #[test]
 fn frames_of_one_byte_cost_little_more_than_their_bytes() {
     let mut config = config();
@@ -263,4 +265,23 @@ fn a_peer_that_never_reads_gets_bounded_output() {
     });
     assert_held(cost.held, config().transmit_target + FIXED);
     assert!(victim.output.len() <= 2 * config().transmit_target, "{} bytes of output", victim.output.len());
+}
+
+/// h2:A47: names that come once and never again, all of them for the table, leave nothing behind but the table.
+#[test]
+fn names_do_not_pile_up() {
+    let (victim, cost) = measure(|| {
+        let mut victim = Victim::new(config(), true);
+        for round in 0..20_000u32 {
+            let mut block = block(&[(":method", "PUT"), (":scheme", "http"), (":path", "/"), (":authority", "a")]);
+            let name = format!("x-{round:08}");
+            block.extend([0x40, name.len() as u8]);
+            block.extend(name.as_bytes());
+            block.push(0);
+            victim.take(&frame(1, 5, 2 * round + 1, &block));
+        }
+        victim
+    });
+    victim.is_fine();
+    assert_held(cost.held, FIXED);
 }

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(table.size(), 36);
     }
 
-    /// `arch:9`: whatever is inserted, there are at most `max_size / 32` entries.
+    /// `h2:K13`, `arch:9`: whatever is inserted, there are at most `max_size / 32` entries.
     #[test]
     fn the_number_of_entries_is_bounded_by_the_size() {
         let mut table = DynamicTable::new(4096);

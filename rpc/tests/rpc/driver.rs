@@ -78,7 +78,7 @@ fn one_byte_at_a_time_is_enough_in_both_directions() {
     }
 }
 
-/// arch:C9, bg:W19: a transport that takes a part, or nothing for now, gets the rest later.
+/// `h2:E2`, arch:C9, bg:W19: a transport that takes a part, or nothing for now, gets the rest later.
 #[test]
 fn short_writes_pending_and_interrupted_ones_lose_and_repeat_nothing() {
     for vectored in [true, false] {
@@ -120,7 +120,8 @@ fn a_one_slice_transport_gets_large_pieces() {
     assert!(rig.script.write_calls() < 30, "{} writes for 50 requests of 2 kB", rig.script.write_calls());
 }
 
-/// arch:C9, bg:W19: a transport that takes nothing and says so has failed; nothing is lost without a word.
+/// `h2:B34`, `h2:Q12`, arch:C9, bg:W19: a transport that takes nothing and says so has failed; nothing is lost
+/// without a word.
 #[test]
 fn a_write_that_takes_nothing_is_a_failure_and_no_loop() {
     let (rig, _far) = client(true, Config::default());
@@ -286,7 +287,7 @@ fn an_aborted_connection_to_a_stuck_or_talkative_peer_ends_in_bounded_time() {
     assert_eq!(rig.ended(), Some(ConnectionError::Aborted(ErrorCode::CANCEL)), "but not for ever");
 }
 
-/// At the end our side is closed, the rest of the peer's output is read, for a second at most.
+/// `h2:B73`, `h2:Q13`: at the end our side is closed, the rest of the peer's output is read, for a second at most.
 #[test]
 fn the_end_closes_our_side_and_reads_the_peer_to_its_end() {
     for peer_closes in [true, false] {

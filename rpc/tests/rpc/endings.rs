@@ -161,6 +161,7 @@ fn a_call_that_waits_for_a_stream_expires_in_time() {
     link.assert_empty();
 }
 
+/// `h2:B84`.
 #[test]
 fn a_dropped_driver_fails_and_wakes_everybody() {
     let link = Link::default();

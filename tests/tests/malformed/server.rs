@@ -101,7 +101,7 @@ fn methods() -> Vec<Row> {
     ]
 }
 
-/// §3.6 "Wrong HTTP method", tri:27: 405 that names the right one, without a body.
+/// `h2:A39`: §3.6 "Wrong HTTP method", tri:27: 405 that names the right one, without a body.
 #[test]
 fn another_http_method_is_405_that_names_post() {
     check(&methods());
@@ -125,7 +125,8 @@ fn content_types() -> Vec<Row> {
     ]
 }
 
-/// §3.6 "Content-type missing/foreign", tri:26 tri:177 tri:Q59: 415 that names the right ones, gRPC-Web included.
+/// `h2:V11`: §3.6 "Content-type missing/foreign", tri:26 tri:177 tri:Q59: 415 that names the right ones, gRPC-Web
+/// included.
 #[test]
 fn another_content_type_is_415_that_names_ours() {
     check(&content_types());
@@ -189,8 +190,8 @@ fn bodies() -> Vec<Row> {
     ]
 }
 
-/// §3.6 the rows on flags, truncation and size, tri:1 tri:2 tri:4 tri:5 tri:7 to tri:13 tri:62 tri:171 tri:Q1 tri:Q22
-/// tri:Q51.
+/// `h2:A45`: §3.6 the rows on flags, truncation and size, tri:1 tri:2 tri:4 tri:5 tri:7 to tri:13 tri:62 tri:171
+/// tri:Q1 tri:Q22 tri:Q51.
 #[test]
 fn a_body_that_is_no_message_is_internal_and_one_too_large_is_resource_exhausted() {
     check(&bodies());

@@ -87,7 +87,7 @@ fn values_are_shared_with_the_header_block() {
     assert_eq!(metadata.into_headers().iter().next().unwrap().value.as_ptr(), value.as_ptr());
 }
 
-/// tri:57 tri:183 tri:Q6 tri:Q76
+/// `h2:V12`, tri:57 tri:183 tri:Q6 tri:Q76
 #[test]
 fn names_of_the_protocol_are_neither_taken_nor_shown() {
     let reserved = [

@@ -26,7 +26,7 @@ fn table(decoder: &Decoder) -> (usize, usize) {
     (decoder.table.size(), (0..).map_while(|i| decoder.table.entry(i)).count())
 }
 
-/// RFC 7541 Appendix C.2.
+/// `h2:K1`: RFC 7541 Appendix C.2.
 #[test]
 fn single_fields_of_the_rfc_decode() {
     for (block, line, after) in [

@@ -117,8 +117,8 @@ fn play(script: &[Step], own_table: u32) -> usize {
     keeping.copies(&encoder)
 }
 
-/// arch:U1: whatever was written before, and whatever sizes the tables had, a block that is copied has the octets of the
-/// walk over its fields.
+/// `h2:N8`, arch:U1: whatever was written before, and whatever sizes the tables had, a block that is copied has the
+/// octets of the walk over its fields.
 #[test]
 fn a_block_that_is_copied_is_the_block_that_is_encoded() {
     fn same(script: Vec<Step>, own_table: u16) {

@@ -321,7 +321,7 @@ fn the_connection_window_is_shared_in_order_of_waiting() {
     assert_eq!(served[..3], served[3..], "in the same order again");
 }
 
-/// `h2:Q8`: `Writable` comes once, when a full buffer is down to half.
+/// `h2:B85`, `h2:Q8`: `Writable` comes once, when a full buffer is down to half.
 #[test]
 fn writable_comes_when_a_full_buffer_is_half_empty() {
     let config = Config { send_buffer: 1000, ..Config::default() };

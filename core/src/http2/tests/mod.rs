@@ -6,6 +6,7 @@ mod goaway;
 mod headers;
 mod limits;
 mod memo;
+mod model;
 mod random;
 mod regressions;
 mod reservations;

@@ -173,7 +173,7 @@ fn random_frames_give_the_same_outcome_in_any_split() {
     QuickCheck::new().tests(400).quickcheck(property as fn(Vec<Step>, Vec<u16>, bool) -> bool);
 }
 
-/// Octets of no meaning at all never panic; once the connection is over nothing happens any more.
+/// `h2:E4`: octets of no meaning at all never panic; once the connection is over nothing happens any more.
 #[test]
 fn random_octets_never_panic() {
     fn property(noise: Vec<u8>, is_server: bool) -> bool {

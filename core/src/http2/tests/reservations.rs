@@ -63,8 +63,8 @@ fn complete(uploads: &[Upload]) -> Vec<bool> {
     uploads.iter().map(Upload::is_complete).collect()
 }
 
-/// `h2:DL2`, `arch:8`: a message of 3.9 MB passes a window of 64 KiB, nothing consumed on the way; when it is
-/// consumed the window is what it was.
+/// `h2:B58`, `h2:DL2`, `arch:8`: a message of 3.9 MB passes a window of 64 KiB, nothing consumed on the way; when it
+/// is consumed the window is what it was.
 #[test]
 fn a_large_message_passes_a_small_window() {
     let mut server = Bench::server();

@@ -466,7 +466,7 @@ fn priority_is_ignored() {
     server.assert_ended(&events, ErrorCode::PROTOCOL_ERROR);
 }
 
-/// Checklist §1.2: push is switched off, so a promise is a fault on either side.
+/// `h2:A31`, checklist §1.2: push is switched off, so a promise is a fault on either side.
 #[test]
 fn push_is_refused() {
     for mut bench in [Bench::client(), Bench::server()] {
