@@ -173,6 +173,10 @@ config! {
         max_recv_message / "max-recv-message": usize = 4 * 1024 * 1024;
         /// Largest message we send, in bytes. Default unlimited.
         max_send_message / "max-send-message": usize = usize::MAX;
+        /// Bytes of further messages that a receiver of a stream takes at once together with the one it asks for, prefixes
+        /// included: what a call may hold beside its window. With 0 each message is a look at the connection of its own.
+        /// Default 16 KiB.
+        recv_ahead / "recv-ahead": usize = 16 * 1024;
         /// Bytes by which the windows of streams with large messages may grow, all streams together.
         /// Default 16 MiB.
         max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
@@ -263,6 +267,7 @@ impl Config {
             max_known_heads: 2,
             header_table: 512,
             max_recv_message: 4 * 1024,
+            recv_ahead: 0,
             max_reserved: 8 * 1024,
             transmit_target: 2 * 1024,
             send_buffer: 4 * 1024,

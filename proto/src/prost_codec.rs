@@ -56,16 +56,14 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
 
     fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
         let failed = |error: prost::EncodeError| CodecError::new(error.to_string());
-        let len = item.encoded_len();
         let mut small = [0; SMALL];
-        match small.get_mut(..len) {
-            Some(small) if len <= dst.remaining() => {
-                item.encode(&mut &mut small[..]).map_err(failed)?;
-                dst.buf().put_slice(small);
-                Ok(())
-            }
-            _ => item.encode(&mut dst.buf()).map_err(failed),
-        }
+        let Some(mut free) = small.get_mut(..dst.remaining()) else {
+            return item.encode(&mut dst.buf()).map_err(failed);
+        };
+        item.encode(&mut free).map_err(failed)?;
+        let written = dst.remaining() - free.len();
+        dst.buf().put_slice(&small[..written]);
+        Ok(())
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
@@ -91,7 +89,12 @@ impl<T: prost::Message + Default> Codec<T> for Owned {
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
-        src.share_small();
-        Prost.decode(src)
+        match src.as_contiguous() {
+            Some(octets) => T::decode(octets).map_err(|error| CodecError::new(error.to_string())),
+            None => {
+                src.share_small();
+                Prost.decode(src)
+            }
+        }
     }
 }

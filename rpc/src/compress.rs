@@ -147,11 +147,6 @@ impl Codings {
         }
     }
 
-    /// Whether no message of the call is compressed.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// How `message` is inflated, if it has to be.
     pub(crate) fn inflater(&self, message: &MessageBuf) -> Option<Inflater> {
         let coded = self.0.as_ref()?;

@@ -60,7 +60,7 @@ pub use driver::Driver;
 pub use duplex::{Duplex, duplex};
 pub use intercept::{CallInfo, CallSide, Interceptor, Timeline, Traffic};
 pub use marker::{BoxFuture, MaybeSend, MaybeSync};
-pub use raw::{Ahead, CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
+pub use raw::{CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
 pub use response::Response;
 pub use server::{
     Context, Extensions, Handling, HeadersMut, IncomingCall, Layered, NextService, Router, ServerTask, Service,

@@ -1,12 +1,11 @@
 //! One call without its types: the seam between typed calls and whatever carries them.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use trirpc_core::buf::{Encoded, MessageBuf};
+use trirpc_core::buf::{Encoded, MessageBuf, Run};
 use trirpc_core::call::{Codec, EncodeBuf, Metadata, Status};
 use trirpc_core::{CodecError, SendError};
 
@@ -181,39 +180,6 @@ pub enum Received {
     End(Metadata),
 }
 
-/// Messages that a receiver took together with the one it waited for, so that one look at the connection serves for
-/// all. Their credit is with the peer again: this is what a call holds beside its window.
-#[derive(Debug, Default)]
-pub struct Ahead {
-    messages: VecDeque<MessageBuf>,
-    bytes: usize,
-}
-
-impl Ahead {
-    /// Messages that are held at most.
-    pub const MAX_MESSAGES: usize = 32;
-    /// Bytes at which no more is taken.
-    pub const MAX_BYTES: usize = 8 * 1024;
-
-    /// Whether another message may be put in.
-    pub fn has_room(&self) -> bool {
-        self.messages.len() < Self::MAX_MESSAGES && self.bytes < Self::MAX_BYTES
-    }
-
-    /// Puts a message behind the others; it is not compressed.
-    pub fn push(&mut self, message: MessageBuf) {
-        self.bytes += message.len();
-        self.messages.push_back(message);
-    }
-
-    /// The message at the front.
-    pub fn pop(&mut self) -> Option<MessageBuf> {
-        let message = self.messages.pop_front()?;
-        self.bytes -= message.len();
-        Some(message)
-    }
-}
-
 /// The whole answer to a call with a single response.
 #[derive(Debug)]
 pub struct Outcome {
@@ -255,17 +221,12 @@ pub trait Carrier: MaybeSend + MaybeSync {
     /// The status of a call that ended without.
     fn poll_head(&self, key: CallKey, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>>;
 
-    /// The next message, or the end. Others that are there already may be put into `ahead`, where there is one: those are
-    /// to be handed out before this is asked again.
+    /// The next message, or the end. Others that are there already may be put into `ahead`, where there is one and nothing
+    /// in it: those are to be handed out before this is asked again.
     ///
     /// # Errors
     /// The status of a call that did not end well. Every message that came before was handed out.
-    fn poll_recv(
-        &self,
-        key: CallKey,
-        cx: &mut Context<'_>,
-        ahead: Option<&mut Ahead>,
-    ) -> Poll<Result<Received, Status>>;
+    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>>;
 
     /// The answer to a call with a single response, all of it, once it is known. When it returns `Ready`,
     /// `half` has been released with it.
@@ -434,7 +395,7 @@ impl RawReceiver {
     ///
     /// # Errors
     /// As there.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>, ahead: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         self.0.follow();
         let poll = self.0.carrier.poll_recv(self.0.key, cx, ahead);
         self.0.done |= matches!(poll, Poll::Ready(Err(_) | Ok(Received::End(_))));
@@ -479,7 +440,7 @@ impl Carrier for Failed {
         Poll::Ready(Err(self.0.clone()))
     }
 
-    fn poll_recv(&self, _: CallKey, _: &mut Context<'_>, _: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, _: CallKey, _: &mut Context<'_>, _: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         Poll::Ready(Err(self.0.clone()))
     }
 

@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
+use trirpc_core::buf::{MessageBuf, Run};
 use trirpc_core::call::{Codec, Metadata, Status};
 
 use crate::cancel::{Cancelled, poll_parent};
 use crate::decode::decode;
-use crate::raw::{Ahead, Outgoing, RawReceiver, RawSender, Received, Typed};
+use crate::raw::{Outgoing, RawReceiver, RawSender, Received, Typed};
 
 /// Sends the messages of one direction of a call.
 ///
@@ -33,28 +34,36 @@ impl<T> Sender<T> {
     /// # Errors
     /// The call's status, when it has ended (a peer that succeeded without reading on is `Cancelled`
     /// here); `ResourceExhausted` for a message above `max_send_message`; `Internal` when the codec fails.
-    pub async fn send(&mut self, message: &T) -> Result<(), Status> {
-        self.send_with(message, true).await
+    pub fn send<'a>(&'a mut self, message: &'a T) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
+        self.send_with(message, true)
     }
 
     /// [`send`](Self::send) for a message that is not worth compressing, on a call whose messages are compressed.
     ///
     /// # Errors
     /// As there.
-    pub async fn send_uncompressed(&mut self, message: &T) -> Result<(), Status> {
-        self.send_with(message, false).await
+    pub fn send_uncompressed<'a>(
+        &'a mut self,
+        message: &'a T,
+    ) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
+        self.send_with(message, false)
     }
 
-    async fn send_with(&mut self, message: &T, compress: bool) -> Result<(), Status> {
+    fn send_with<'a>(
+        &'a mut self,
+        message: &'a T,
+        compress: bool,
+    ) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
         let mut encoded = None;
         poll_fn(move |cx| {
             let typed = Typed::new(self.codec, message);
             let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
             let poll = self.raw.poll_send(&mut outgoing, cx);
-            encoded = outgoing.encoded;
+            if poll.is_pending() {
+                encoded = outgoing.encoded;
+            }
             poll
         })
-        .await
     }
 
     /// Lets everything leave that was sent so far and is held back, on a call whose messages are
@@ -87,7 +96,7 @@ pub struct Streaming<T: 'static> {
     raw: RawReceiver,
     codec: &'static dyn Codec<T>,
     /// Messages that were taken together with the last one.
-    ahead: Ahead,
+    ahead: Run,
     headers: Option<Metadata>,
     trailers: Option<Metadata>,
     /// The served call that this one belongs to.
@@ -97,7 +106,7 @@ pub struct Streaming<T: 'static> {
 
 impl<T> Streaming<T> {
     pub(crate) fn new(raw: RawReceiver, codec: &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
-        Self { raw, codec, ahead: Ahead::default(), headers, trailers: None, parent: None, ended: false }
+        Self { raw, codec, ahead: Run::default(), headers, trailers: None, parent: None, ended: false }
     }
 
     pub(crate) fn within(mut self, parent: Option<Cancelled>) -> Self {
@@ -109,8 +118,9 @@ impl<T> Streaming<T> {
     ///
     /// # Errors
     /// The status of a call that did not end well, once; `None` after that.
-    pub async fn next(&mut self) -> Result<Option<T>, Status> {
-        poll_fn(|cx| self.poll_message(cx)).await
+    #[expect(clippy::should_implement_trait, reason = "as every stream has it; an iterator cannot wait")]
+    pub fn next(&mut self) -> impl Future<Output = Result<Option<T>, Status>> + use<'_, T> {
+        poll_fn(|cx| self.poll_message(cx))
     }
 
     /// The peer's metadata before its first message; waits for it.
@@ -133,30 +143,42 @@ impl<T> Streaming<T> {
     ///
     /// # Errors
     /// As there.
+    #[inline]
     pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
+        let message = match self.ahead.next_message() {
+            Some(message) => decode(self.codec, message),
+            None => match ready!(self.poll_received(cx)) {
+                Ok(None) => return Poll::Ready(Ok(None)),
+                Ok(Some(mut message)) => decode(self.codec, &mut message),
+                Err(status) => Err(status),
+            },
+        };
+        if message.is_err() {
+            self.ended = true;
+            self.ahead = Run::default();
+        }
+        self.ahead.release_spent();
+        Poll::Ready(message.map(Some))
+    }
+
+    /// What the call itself has to give, once nothing is left of what was taken ahead.
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<MessageBuf>, Status>> {
         if self.ended {
             return Poll::Ready(Ok(None));
-        }
-        if let Some(mut message) = self.ahead.pop() {
-            let message = decode(self.codec, &mut message);
-            self.ended = message.is_err();
-            return Poll::Ready(message.map(Some));
         }
         let received = match self.raw.poll_recv(cx, Some(&mut self.ahead)) {
             Poll::Ready(received) => received,
             Poll::Pending => Err(ready!(poll_parent(&mut self.parent, cx))),
         };
-        let message = match received {
-            Ok(Received::Message(mut message)) => decode(self.codec, &mut message),
+        Poll::Ready(match received {
+            Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::End(trailers)) => {
                 self.ended = true;
                 self.trailers = Some(trailers);
-                return Poll::Ready(Ok(None));
+                Ok(None)
             }
             Err(status) => Err(status),
-        };
-        self.ended = message.is_err();
-        Poll::Ready(message.map(Some))
+        })
     }
 }
 

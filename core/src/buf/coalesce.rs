@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use super::SHARE_FROM;
 use super::rope::{Piece, Rope};
@@ -41,6 +41,11 @@ impl FlushPolicy {
     /// Holds messages back until there are 32 KiB of them, at most for `linger`.
     pub const fn coalesce(linger: Option<Duration>) -> Self {
         Self::Coalesce { watermark: Self::WATERMARK, linger }
+    }
+
+    /// Whether it matters when a message was sent: it is held back for a time.
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Self::Coalesce { watermark: 1.., linger: Some(_) })
     }
 }
 
@@ -155,6 +160,7 @@ impl CoalesceBuf {
     ///
     /// # Errors
     /// As [`push_bytes`](Self::push_bytes), and `Codec` when `fill` fails or writes another number of octets.
+    #[inline]
     pub fn push_with(
         &mut self,
         prefix: Option<[u8; Self::PREFIX]>,
@@ -163,8 +169,10 @@ impl CoalesceBuf {
         now: Instant,
     ) -> Result<(), SendError> {
         self.check()?;
-        self.stage(len, fill).map_err(SendError::Codec)?;
-        self.commit(prefix, now);
+        self.retract();
+        let prefix = prefix.as_ref().map_or(&[][..], |prefix| prefix);
+        self.encode(prefix, len, fill).map_err(SendError::Codec)?;
+        self.appended(prefix.len() + len, now);
         Ok(())
     }
 
@@ -211,18 +219,29 @@ impl CoalesceBuf {
         fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
         self.retract();
-        let tail = self.room(Self::PREFIX + len);
+        self.encode(&[0; Self::PREFIX], len, fill)?;
+        self.staged = Self::PREFIX + len;
+        Ok(())
+    }
+
+    /// Puts `before` and a message of `len` octets that `fill` encodes behind the tail; or nothing.
+    #[inline]
+    fn encode(
+        &mut self,
+        before: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        let tail = self.room(before.len() + len);
         let start = tail.len();
         let mut staging = Staging { tail, start, is_done: false };
-        staging.tail.put_bytes(0, Self::PREFIX);
+        staging.tail.extend_from_slice(before);
         fill(staging.tail)?;
-        let written = staging.tail.len().saturating_sub(start + Self::PREFIX);
+        let written = staging.tail.len().saturating_sub(start + before.len());
         if written != len {
-            return Err(CodecError::new(alloc::format!("the codec announced {len} bytes and wrote {written}")));
+            return Err(wrong_len(len, written));
         }
         staging.is_done = true;
-        drop(staging);
-        self.staged = Self::PREFIX + len;
         Ok(())
     }
 
@@ -249,9 +268,12 @@ impl CoalesceBuf {
     }
 
     /// Forgets the message that was staged.
+    #[inline]
     pub(crate) fn retract(&mut self) {
-        let end = self.tail.len() - core::mem::take(&mut self.staged);
-        self.tail.truncate(end);
+        if self.staged > 0 {
+            let end = self.tail.len() - core::mem::take(&mut self.staged);
+            self.tail.truncate(end);
+        }
     }
 
     /// Makes everything that was appended so far eligible. With nothing there, nothing happens.
@@ -405,20 +427,26 @@ impl CoalesceBuf {
     }
 
     /// The tail with room for `n` more octets behind its end.
+    #[inline]
     fn room(&mut self, n: usize) -> &mut BytesMut {
         if self.tail.capacity() - self.tail.len() < n {
-            if self.tail.len() + n > Self::MAX_TAIL {
-                self.end_tail();
-            }
-            if !self.tail.try_reclaim(n) {
-                let least = if self.hold.is_some() { Self::MAX_TAIL } else { Self::MIN_TAIL };
-                let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL).min(self.high_water);
-                self.tail.reserve(n.max(size - self.tail.len().min(size)));
-                let is_least = self.memory == Memory::Nothing && self.tail.capacity() == Self::MIN_TAIL;
-                self.memory = if is_least { Memory::Least } else { Memory::More };
-            }
+            self.make_room(n);
         }
         &mut self.tail
+    }
+
+    #[cold]
+    fn make_room(&mut self, n: usize) {
+        if self.tail.len() + n > Self::MAX_TAIL {
+            self.end_tail();
+        }
+        if !self.tail.try_reclaim(n) {
+            let least = if self.hold.is_some() { Self::MAX_TAIL } else { Self::MIN_TAIL };
+            let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL).min(self.high_water);
+            self.tail.reserve(n.max(size - self.tail.len().min(size)));
+            let is_least = self.memory == Memory::Nothing && self.tail.capacity() == Self::MIN_TAIL;
+            self.memory = if is_least { Memory::Least } else { Memory::More };
+        }
     }
 
     /// What follows is chained behind the tail.
@@ -427,6 +455,12 @@ impl CoalesceBuf {
             self.rope.push(None, self.tail.split().freeze());
         }
     }
+}
+
+/// What is wrong with a codec that wrote another number of octets than it announced.
+#[cold]
+fn wrong_len(announced: usize, written: usize) -> CodecError {
+    CodecError::new(alloc::format!("the codec announced {announced} bytes and wrote {written}"))
 }
 
 /// A message that is being encoded: dropped before its end, it leaves no trace.

@@ -14,7 +14,8 @@ use super::SHARE_FROM;
 /// 1 KiB up and copies below, so that a small field never pins the receive window it came in.
 #[derive(Clone, Default)]
 pub struct MessageBuf {
-    /// Inline, for most messages lie in one chunk. Empty only if the whole message is.
+    /// Inline, for most messages lie in one chunk. Empty only if the whole message is. Of a [`Run`](super::Run), what
+    /// follows the message lies behind it.
     first: Bytes,
     /// The chunks behind `first`, if there ever were any; none is empty.
     #[expect(clippy::box_collection, reason = "few messages have any, and all are moved")]
@@ -57,6 +58,13 @@ impl MessageBuf {
         self.shares_small = true;
     }
 
+    /// The message as one slice, for codecs that only look at it or copy out of it, if it lies in one piece; reading that
+    /// leaves the message as it is.
+    #[inline]
+    pub fn as_contiguous(&self) -> Option<Contiguous<'_>> {
+        Some(Contiguous { octets: self.first.get(..self.len)?, memory: &self.first })
+    }
+
     /// Bytes not read yet.
     pub const fn len(&self) -> usize {
         self.len
@@ -70,6 +78,20 @@ impl MessageBuf {
     /// The first of its chunks: for most messages the only one.
     pub(crate) const fn first(&self) -> &Bytes {
         &self.first
+    }
+
+    /// Becomes the message of `len` bytes, not compressed, that lies at `start` of `memory`. That takes no other handle of
+    /// the memory if it was a message there before, and whoever read it left that in place.
+    pub(super) fn move_to(&mut self, memory: &Bytes, start: usize, len: usize) {
+        let behind = memory.len() - start;
+        let is_tail = self.first.as_ptr_range().end == memory.as_ptr_range().end;
+        match self.first.len().checked_sub(behind) {
+            Some(passed) if is_tail && self.rest.is_none() => self.first.advance(passed),
+            _ => *self = Self::from_bytes(memory.slice(start..)),
+        }
+        self.len = len.min(behind);
+        self.encoding = None;
+        self.shares_small = false;
     }
 
     /// Appends `chunk` without copying it.
@@ -97,14 +119,13 @@ impl Buf for MessageBuf {
     }
 
     fn chunk(&self) -> &[u8] {
-        &self.first
+        self.first.get(..self.len).unwrap_or(&self.first)
     }
 
     #[cfg(feature = "std")]
     fn chunks_vectored<'a>(&'a self, dst: &mut [std::io::IoSlice<'a>]) -> usize {
-        let chunks = core::iter::once(&self.first)
-            .filter(|first| !first.is_empty())
-            .chain(self.rest.iter().flat_map(|rest| rest.iter()));
+        let rest = self.rest.iter().flat_map(|rest| rest.iter().map(|chunk| &chunk[..]));
+        let chunks = core::iter::once(self.chunk()).filter(|first| !first.is_empty()).chain(rest);
         let mut filled = 0;
         for (slot, chunk) in dst.iter_mut().zip(chunks) {
             *slot = std::io::IoSlice::new(chunk);
@@ -116,6 +137,9 @@ impl Buf for MessageBuf {
     fn advance(&mut self, n: usize) {
         assert!(n <= self.len, "advanced {n} bytes of {}", self.len);
         self.len -= n;
+        if n < self.first.len() {
+            return self.first.advance(n);
+        }
         let mut left = n;
         while left >= self.first.len() && left > 0 {
             left -= self.first.len();
@@ -135,6 +159,39 @@ impl Buf for MessageBuf {
         let mut copy = BytesMut::with_capacity(n);
         copy.put(self.take(n));
         copy.freeze()
+    }
+}
+
+/// A message that lies in one piece, from [`MessageBuf::as_contiguous`]: the cheapest [`Buf`] there is.
+///
+/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory however little is taken.
+#[derive(Clone, Debug)]
+pub struct Contiguous<'a> {
+    octets: &'a [u8],
+    memory: &'a Bytes,
+}
+
+impl Buf for Contiguous<'_> {
+    #[inline]
+    fn remaining(&self) -> usize {
+        self.octets.len()
+    }
+
+    #[inline]
+    fn chunk(&self) -> &[u8] {
+        self.octets
+    }
+
+    #[inline]
+    fn advance(&mut self, n: usize) {
+        self.octets = &self.octets[n..];
+    }
+
+    #[inline]
+    fn copy_to_bytes(&mut self, n: usize) -> Bytes {
+        let (taken, rest) = self.octets.split_at(n);
+        self.octets = rest;
+        self.memory.slice_ref(taken)
     }
 }
 

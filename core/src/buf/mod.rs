@@ -10,16 +10,18 @@ mod message;
 mod pool;
 mod recv;
 mod rope;
+mod run;
 mod tails;
 mod transmit;
 
 pub(crate) use arena::Arena;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
-pub use message::{Encoded, MessageBuf};
+pub use message::{Contiguous, Encoded, MessageBuf};
 pub use pool::BufferPool;
 pub(crate) use pool::Landing;
 pub use recv::RecvBuf;
 pub use rope::Piece;
+pub use run::Run;
 pub(crate) use tails::Tails;
 pub use transmit::Transmit;
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::protocol::Body;
 use super::status::Status;
 use super::{bare, envelope};
-use crate::buf::{BufferPool, Landing, MessageBuf};
+use crate::buf::{BufferPool, Landing, MessageBuf, Run};
 
 /// Cuts a body, however it is split, into messages.
 #[derive(Debug)]
@@ -75,6 +75,14 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.pull(pool),
             Self::Bare(decoder) => decoder.pull(),
+        }
+    }
+
+    /// The next complete messages that lie behind each other, up to `max` bytes of them; none where a body is one.
+    pub(crate) fn pull_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        match self {
+            Self::Envelopes(decoder) => decoder.pull_run(max, pool),
+            Self::Bare(_) => Run::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
 use super::send::SendSide;
 use super::status::Status;
-use crate::buf::BufferPool;
+use crate::buf::{BufferPool, Run};
 use crate::error::{ErrorCode, OpenError, SendError};
 use crate::http::{DeadlineField, HeaderName, Headers, RequestHead, Rest};
 use crate::time::Instant;
@@ -167,6 +167,11 @@ impl ClientCall {
         &self.send
     }
 
+    /// The same, if nothing has to be sent before the next message.
+    pub(crate) fn next_side(&mut self) -> Option<&mut SendSide> {
+        Some(&mut self.send)
+    }
+
     /// Why nothing more can be sent, if the call has ended.
     pub fn send_error(&self) -> Option<SendError> {
         self.send.error()
@@ -184,6 +189,11 @@ impl ClientCall {
             return Recv::Blocked;
         }
         self.decoder.pull(pool).map_or(Recv::End, Recv::Message)
+    }
+
+    /// Messages that [`recv`](Self::recv) would return now, up to `max` bytes of them with their prefixes.
+    pub(crate) fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        if self.is_readable() { self.decoder.pull_run(max, pool) } else { Run::default() }
     }
 
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.

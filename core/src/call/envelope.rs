@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::assembly::Assembly;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing, MessageBuf, WAIT_FROM};
+use crate::buf::{BufferPool, Landing, MessageBuf, Run, WAIT_FROM};
 
 /// Octets in front of each message.
 pub(crate) const PREFIX: usize = 5;
@@ -28,12 +28,14 @@ pub(crate) fn prefix(len: usize, compressed: bool) -> Option<[u8; PREFIX]> {
 ///
 /// A [`Scan`] runs over the octets as they arrive and refuses a message by its prefix, before its payload is
 /// stored. The message at the front is [put together](Assembly); what arrives behind a complete one waits as it came, so
-/// that memory follows octets and not messages.
+/// that memory follows octets and not messages, and can be taken as it came.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     scan: Scan,
+    /// Complete messages that were not pulled. The first of them is `front` or, if that is empty, begins `backlog`.
+    waiting: u64,
     front: Front,
-    /// What waits behind a complete message, if there ever was anything.
+    /// What waits behind a complete message, if there ever was anything. Empty when there is none.
     backlog: Option<Box<Backlog>>,
     /// Octets received and not pulled, prefixes included.
     buffered: usize,
@@ -42,7 +44,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(max_message: usize) -> Self {
         let scan = Scan { max_message, encoding: None, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
-        Self { scan, front: Front::default(), backlog: None, buffered: 0 }
+        Self { scan, waiting: 0, front: Front::default(), backlog: None, buffered: 0 }
     }
 
     /// From here on, messages may be compressed: the peer announced this encoding, which we know.
@@ -65,12 +67,15 @@ impl Decoder {
             data.advance(PREFIX);
             let encoding = self.scan.encoding_of(flags, data.len());
             self.front.complete = Some(MessageBuf::received(data, encoding));
+            self.waiting = 1;
             return Ok(());
         }
-        let (accepted, result) = self.scan.run(&data);
+        let is_first = self.waiting == 0;
+        let Scanned { accepted, completed, result } = self.scan.run(&data);
         data.truncate(accepted);
         self.buffered += data.len();
-        if !self.front.is_complete() {
+        self.waiting += completed;
+        if is_first {
             self.front.fill(&mut data, &self.scan, landing);
         }
         if !data.is_empty() {
@@ -88,7 +93,7 @@ impl Decoder {
     /// Flags and length of the message that begins with `data`, and what is there of its payload and of what follows;
     /// if it is the next one, and may be kept.
     fn next_message<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
-        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.front.is_empty();
+        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.waiting == 0;
         let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
         (is_between && self.scan.check(flags, len).is_ok()).then_some((flags, len, payload))
@@ -99,6 +104,7 @@ impl Decoder {
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
         if self.front.extend(octets, landing) {
             self.scan.missing -= octets.len();
+            self.waiting = u64::from(self.front.is_complete());
         } else if octets.len() < WAIT_FROM || self.scan.failed || !self.begin(octets, landing) {
             return false;
         }
@@ -121,22 +127,54 @@ impl Decoder {
 
     /// The next complete message; `pool` has the memory for the one behind it.
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
-        let message = self.front.complete.take()?;
-        self.buffered = self.buffered.saturating_sub(PREFIX + message.len());
-        // Of the next message there is what waits here; for more, its sender has a window.
-        let landing = &mut Landing { pool, may_come: self.buffered };
-        if let Some(backlog) = &mut self.backlog {
-            while !self.front.is_complete() {
-                let Some(data) = backlog.first() else { break };
-                self.front.fill(data, &self.scan, landing);
-            }
+        if self.waiting == 0 {
+            return None;
         }
+        self.fill_front(pool);
+        let message = self.front.complete.take()?;
+        self.taken(1, PREFIX + message.len(), pool);
         Some(message)
+    }
+
+    /// The messages at the front that lie behind each other and are not compressed, up to `max` bytes of them with their
+    /// prefixes; `pool` as for [`pull`](Self::pull).
+    pub(crate) fn pull_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        if self.waiting == 0 || self.front.is_complete() {
+            return Run::default();
+        }
+        let Some(data) = self.backlog.as_mut().and_then(|backlog| backlog.first()) else { return Run::default() };
+        let (len, messages) = Run::measure(data, max);
+        if messages == 0 {
+            return Run::default();
+        }
+        let run = Run::new(data.split_to(len), messages);
+        self.taken(messages as u64, len, pool);
+        run
+    }
+
+    /// So many messages are gone. What is behind the last complete one is the beginning of the next.
+    fn taken(&mut self, messages: u64, octets: usize, pool: &mut BufferPool) {
+        self.waiting -= messages;
+        self.buffered = self.buffered.saturating_sub(octets);
+        if self.waiting == 0 {
+            self.fill_front(pool);
+        }
+    }
+
+    /// Puts the message at the front together, as far as it is there.
+    fn fill_front(&mut self, pool: &mut BufferPool) {
+        let Some(backlog) = &mut self.backlog else { return };
+        // Of the message there is what waits here; for more, its sender has a window.
+        let landing = &mut Landing { pool, may_come: self.buffered };
+        while !self.front.is_complete() {
+            let Some(data) = backlog.first() else { break };
+            self.front.fill(data, &self.scan, landing);
+        }
     }
 
     /// Whether a message can be pulled.
     pub(crate) const fn is_ready(&self) -> bool {
-        self.front.is_complete()
+        self.waiting > 0
     }
 
     /// Messages of which at least one octet arrived, pulled ones included.
@@ -168,6 +206,7 @@ impl Decoder {
             self.front = Front::default();
             self.backlog = None;
             self.buffered = 0;
+            self.waiting = 0;
         }
         self.scan.failed = true;
         self.scan.missing = 0;
@@ -210,27 +249,46 @@ struct Scan {
 }
 
 impl Scan {
-    /// Runs over `data`; returns how much of it belongs to messages that may be kept.
-    fn run(&mut self, data: &[u8]) -> (usize, Result<(), Status>) {
-        let mut rest = data;
+    /// Runs over `data`.
+    fn run(&mut self, data: &[u8]) -> Scanned {
+        let (mut rest, mut completed) = (data, 0);
         loop {
+            while let Some(behind) = self.pass_whole(rest) {
+                completed += 1;
+                rest = behind;
+            }
             let payload = self.missing.min(rest.len());
             rest.advance(payload);
             self.missing -= payload;
+            completed += u64::from(payload > 0 && self.missing == 0);
             if rest.is_empty() {
-                return (data.len(), Ok(()));
+                return Scanned { accepted: data.len(), completed, result: Ok(()) };
             }
             if self.prefix.read == 0 {
                 self.begun += 1;
             }
             let accepted = data.len() - rest.len();
-            let Some((flags, len)) = self.prefix.fill(&mut rest) else { return (data.len(), Ok(())) };
+            let Some((flags, len)) = self.prefix.fill(&mut rest) else {
+                return Scanned { accepted: data.len(), completed, result: Ok(()) };
+            };
             if let Err(status) = self.check(flags, len) {
                 self.failed = true;
-                return (accepted, Err(status));
+                return Scanned { accepted, completed, result: Err(status) };
             }
             self.missing = len;
+            completed += u64::from(len == 0);
         }
+    }
+
+    /// What is behind the whole message that `rest` begins with, if it does and may.
+    #[inline]
+    fn pass_whole<'a>(&mut self, rest: &'a [u8]) -> Option<&'a [u8]> {
+        let (&[flags, a, b, c, d], payload) = rest.split_first_chunk::<PREFIX>()?;
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        let is_between = self.missing == 0 && self.prefix.read == 0;
+        let behind = payload.get(len..).filter(|_| is_between && self.check(flags, len).is_ok())?;
+        self.begun += 1;
+        Some(behind)
     }
 
     #[inline]
@@ -256,6 +314,15 @@ impl Scan {
     }
 }
 
+/// What a [`Scan`] found.
+struct Scanned {
+    /// How much belongs to messages that may be kept.
+    accepted: usize,
+    /// Messages that are complete with it.
+    completed: u64,
+    result: Result<(), Status>,
+}
+
 /// The message at the front, as far as it arrived.
 #[derive(Debug, Default)]
 struct Front {
@@ -270,11 +337,6 @@ struct Front {
 impl Front {
     const fn is_complete(&self) -> bool {
         self.complete.is_some()
-    }
-
-    /// Whether nothing of it arrived.
-    const fn is_empty(&self) -> bool {
-        self.prefix.read == 0 && self.missing.is_none() && self.complete.is_none()
     }
 
     /// Takes what belongs to this message, which is not complete, off `data`, which `scan` has accepted.

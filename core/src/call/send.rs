@@ -67,6 +67,20 @@ impl SendSide {
         Ok((self.body == Body::Envelopes).then_some(prefix))
     }
 
+    /// The prefix of another message of a stream, of `len` bytes and not compressed, if one may be sent; if not,
+    /// [`envelope`](Self::envelope) says why.
+    #[inline]
+    pub(crate) fn next_prefix(&self, len: usize) -> Option<[u8; envelope::PREFIX]> {
+        let is_open = matches!(self.state, State::Open) && self.is_stream() && self.is_enveloped();
+        if is_open && len <= self.max_message { envelope::prefix(len, false) } else { None }
+    }
+
+    /// A message with [that prefix](Self::next_prefix) was sent.
+    pub(crate) const fn note_sent(&mut self, len: usize) {
+        self.sent += 1;
+        self.last = (len, false);
+    }
+
     /// Whether anything may still be sent, and why not.
     pub(crate) fn check(&self) -> Result<(), SendError> {
         match &self.state {

@@ -14,7 +14,7 @@ use super::method::CallKind;
 use super::protocol::{self, Body};
 use super::send::SendSide;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing};
+use crate::buf::{BufferPool, Landing, Run};
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
@@ -197,6 +197,11 @@ impl ServerCall {
         self.decoder.pull(pool).map_or(Recv::End, Recv::Message)
     }
 
+    /// Messages that [`recv`](Self::recv) would return now, up to `max` bytes of them with their prefixes.
+    pub(crate) fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        if self.is_readable() { self.decoder.pull_run(max, pool) } else { Run::default() }
+    }
+
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.
     pub fn is_readable(&self) -> bool {
         match (&self.state, self.kind) {
@@ -238,6 +243,11 @@ impl ServerCall {
 
     pub(crate) const fn send_side(&self) -> &SendSide {
         &self.send
+    }
+
+    /// The same, if nothing has to be sent before the next message.
+    pub(crate) fn next_side(&mut self) -> Option<&mut SendSide> {
+        self.is_head_sent.then_some(&mut self.send)
     }
 
     /// Why nothing more can be sent, if the call has ended.

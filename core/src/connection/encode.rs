@@ -43,13 +43,14 @@ pub(super) fn encode<T>(codec: &dyn Codec<T>, item: &T, limit: usize) -> Result<
 
 /// Appends a message of `len` bytes to `dst`, which has room for it. After a failure there may be less behind `dst`'s
 /// end, which is the caller's to take back.
+#[inline]
 pub(super) fn encode_in_place(dst: &mut BytesMut, len: usize, fill: Fill<'_>) -> Result<(), CodecError> {
     let mut region = EncodeBuf::new(dst, len);
     fill(&mut region)?;
     check_len(len, region.written())
 }
 
-fn encode_with(len: Option<usize>, limit: usize, fill: Fill<'_>) -> Result<Bytes, EncodeError> {
+pub(super) fn encode_with(len: Option<usize>, limit: usize, fill: Fill<'_>) -> Result<Bytes, EncodeError> {
     if let Some(size) = len.filter(|&len| len > limit) {
         return Err(EncodeError::TooLarge { size, limit });
     }

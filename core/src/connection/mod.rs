@@ -10,6 +10,7 @@ mod events;
 mod recent;
 mod role;
 mod server;
+mod stream;
 mod unary;
 mod view;
 mod whole;

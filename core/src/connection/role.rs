@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Connection;
 use super::calls::{Signal, SignalSet};
-use crate::buf::{BufferPool, Landing};
+use crate::buf::{BufferPool, Landing, Run};
 use crate::call::{CallKind, ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
@@ -102,9 +102,12 @@ pub(crate) trait Machine {
     /// The peer's half ended without trailers, or they mean nothing.
     fn handle_end(&mut self);
     fn recv(&mut self, pool: &mut BufferPool) -> Recv;
+    fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run;
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError>;
     /// What may be sent.
     fn send_side(&self) -> &SendSide;
+    /// The same, if nothing has to be sent before the next message.
+    fn next_side(&mut self) -> Option<&mut SendSide>;
     /// The message of the last envelope, unless the machine keeps it for the end.
     fn keep(&mut self, message: Bytes) -> Option<Bytes>;
     /// Why nothing more can be sent, if the call has ended.
@@ -140,12 +143,20 @@ impl Machine for ClientCall {
         self.recv_in(pool)
     }
 
+    fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        self.recv_run(max, pool)
+    }
+
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
     }
 
     fn send_side(&self) -> &SendSide {
         self.send_side()
+    }
+
+    fn next_side(&mut self) -> Option<&mut SendSide> {
+        self.next_side()
     }
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {
@@ -211,12 +222,20 @@ impl Machine for ServerCall {
         self.recv_in(pool)
     }
 
+    fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+        self.recv_run(max, pool)
+    }
+
     fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
         self.envelope(len, compressed)
     }
 
     fn send_side(&self) -> &SendSide {
         self.send_side()
+    }
+
+    fn next_side(&mut self) -> Option<&mut SendSide> {
+        self.next_side()
     }
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {

@@ -2,11 +2,11 @@
 
 use super::Connection;
 use super::calls::Signal;
-use super::encode::{Fill, encode, encode_in_place};
+use super::encode::{Fill, encode_in_place, encode_with};
 use super::role::{Machine, Role};
 use crate::buf::{Encoded, FlushPolicy};
-use crate::call::{Code, Codec, Metadata, Recv};
-use crate::error::SendError;
+use crate::call::{Code, Codec, EncodeBuf, Metadata, Recv};
+use crate::error::{CodecError, SendError};
 use crate::event::CallId;
 use crate::time::Instant;
 
@@ -34,12 +34,31 @@ impl<'a, R: Role> CallMut<'a, R> {
     /// # Errors
     /// [`SendError::Blocked`] while the send buffer is full; otherwise the message can never be sent.
     pub fn send<T>(&mut self, codec: &dyn Codec<T>, message: &T, now: Instant) -> Result<(), SendError> {
+        self.send_with(codec.encoded_len(message), &mut |dst| codec.encode(message, dst), now)
+    }
+
+    /// Queues one message that `encode` encodes, into `len` bytes if that is known: as
+    /// [`Codec::encode`] and [`Codec::encoded_len`] would.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_with(
+        &mut self,
+        len: Option<usize>,
+        encode: &mut dyn FnMut(&mut EncodeBuf<'_>) -> Result<(), CodecError>,
+        now: Instant,
+    ) -> Result<(), SendError> {
         self.conn.advance(now);
+        let small = len.filter(|&len| len <= MAX_IN_PLACE);
+        if let Some(sent) = small.and_then(|len| self.conn.send_next(self.id, len, encode)) {
+            return sent;
+        }
         self.ready_to_send()?;
-        match codec.encoded_len(message).filter(|&len| self.joins_others(len)) {
-            Some(len) => self.send_in_place(len, &mut |dst| codec.encode(message, dst)),
+        match len.filter(|&len| self.joins_others(len)) {
+            Some(len) => self.send_in_place(len, encode),
             None => {
-                let bytes = encode(codec, message, self.conn.config.max_send_message)?;
+                let bytes = encode_with(len, self.conn.config.max_send_message, encode)?;
                 self.push(Encoded { bytes, compressed: false })
             }
         }

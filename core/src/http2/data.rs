@@ -2,13 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buf::{CoalesceBuf, FlushPolicy, Piece};
-use crate::error::CodecError;
+use crate::buf::{CoalesceBuf, FlushPolicy, Piece, Tails};
+use crate::error::{CodecError, SendError};
 use crate::http2::connection::{Http2, Incoming};
 use crate::http2::frame::{self, HEADER_LEN};
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{End, Stream, StreamState};
-use crate::time::Instant;
+use crate::time::{DeadlineQueue, Instant};
 
 impl Http2 {
     // ---- commands of the calls -------------------------------------------------------------------
@@ -19,6 +19,30 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key).filter(|stream| takes_data(stream)) else { return };
         stream.body.make(self.config.send_buffer).append(prefix, payload, now);
         self.appended(key);
+    }
+
+    /// Queues a message of `len` octets that `fill` encodes behind what the stream has to send. `None` if the stream takes
+    /// no DATA; it is not decided here why.
+    #[inline]
+    pub(crate) fn append(
+        &mut self,
+        key: StreamKey,
+        prefix: [u8; CoalesceBuf::PREFIX],
+        len: usize,
+        fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+    ) -> Option<Result<(), SendError>> {
+        let stream = self.streams.get_mut(key).filter(|stream| takes_data(stream))?;
+        let body = stream.body.make(self.config.send_buffer);
+        lend_memory(body, &mut self.tails, len);
+        if let Err(error) = body.push_with(Some(prefix), len, fill, self.now) {
+            return Some(Err(error));
+        }
+        if body.len() >= self.config.send_buffer {
+            stream.was_full = true;
+        }
+        watch_linger(&mut self.lingers, key, stream);
+        self.sched.enqueue(key, stream);
+        Some(Ok(()))
     }
 
     /// Lets `fill` encode a message of `len` octets behind what the stream has to send: to be decided upon by
@@ -34,11 +58,7 @@ impl Http2 {
     ) -> Result<(), CodecError> {
         let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
         let body = stream.body.make(self.config.send_buffer);
-        if body.needs_memory() {
-            if let Some(memory) = self.tails.take(CoalesceBuf::PREFIX + len) {
-                body.lend(memory);
-            }
-        }
+        lend_memory(body, &mut self.tails, len);
         body.stage(len, fill)
     }
 
@@ -94,10 +114,7 @@ impl Http2 {
         if stream.body.len() >= self.config.send_buffer {
             stream.was_full = true;
         }
-        if let Some(at) = stream.body.poll_timeout().filter(|_| !stream.linger_watched) {
-            stream.linger_watched = true;
-            self.lingers.insert(at, key);
-        }
+        watch_linger(&mut self.lingers, key, stream);
         self.sched.enqueue(key, stream);
     }
 
@@ -161,6 +178,23 @@ impl Http2 {
         stream.stalled_since = None;
         self.send_window.take(n);
         self.abuse.useful_frame();
+    }
+}
+
+/// Memory of a stream that needs none any more, for a message of `len` octets that needs some.
+fn lend_memory(body: &mut CoalesceBuf, tails: &mut Tails, len: usize) {
+    if body.needs_memory() {
+        if let Some(memory) = tails.take(CoalesceBuf::PREFIX + len) {
+            body.lend(memory);
+        }
+    }
+}
+
+/// Notes when what the stream holds back is to leave.
+fn watch_linger(lingers: &mut DeadlineQueue<StreamKey>, key: StreamKey, stream: &mut Stream) {
+    if let Some(at) = stream.body.poll_timeout().filter(|_| !stream.linger_watched) {
+        stream.linger_watched = true;
+        lingers.insert(at, key);
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use trirpc_core::StreamError;
+use trirpc_core::buf::Run;
 use trirpc_core::call::{Metadata, Status};
 
 use crate::marker::BoxFuture;
-use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
 
 type Started = (Arc<dyn Carrier>, CallKey);
 type Pending<T> = BoxFuture<'static, Result<T, Status>>;
@@ -209,7 +210,7 @@ impl Carrier for Deferred {
         carrier.poll_head(key, cx)
     }
 
-    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         let (carrier, key) = ready!(self.started(Half::Recv, cx))?;
         carrier.poll_recv(key, cx, ahead)
     }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use trirpc_core::Instant;
-use trirpc_core::buf::Encoded;
+use trirpc_core::buf::{Encoded, Run};
 use trirpc_core::call::{CallOptions, Metadata, MethodSpec, Status};
 
 use crate::marker::BoxFuture;
-use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received};
 use crate::session::{Attached, ClientSession};
 
 /// What to start once there is a connection.
@@ -241,7 +241,7 @@ impl Carrier for PendingCall {
         }
     }
 
-    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, _: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         match self.look(Half::Recv, cx) {
             Found::Waits => Poll::Pending,
             Found::Started(carrier, key) => carrier.poll_recv(key, cx, ahead),

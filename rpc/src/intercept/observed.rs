@@ -1,6 +1,7 @@
 //! The record of one call, kept beside it.
 
 use trirpc_core::Instant;
+use trirpc_core::buf::Run;
 use trirpc_core::call::{Metadata, Status};
 
 use super::{CallInfo, Chain, Timeline, Traffic};
@@ -16,22 +17,29 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn message_sent(&mut self, len: usize, now: Instant) {
-        self.sent.count(len);
+        self.sent.count(1, len);
         self.timeline.first_message_out.get_or_insert(now);
         self.timeline.last_message_out = Some(now);
     }
 
     pub(crate) fn message_received(&mut self, len: usize, now: Instant) {
-        self.received.count(len);
+        self.received.count(1, len);
         self.timeline.first_message_in.get_or_insert(now);
         self.timeline.last_message_in = Some(now);
+    }
+
+    pub(crate) fn messages_received(&mut self, run: &Run, now: Instant) {
+        if run.messages() > 0 {
+            self.received.count(run.messages(), run.bytes());
+            self.timeline.last_message_in = Some(now);
+        }
     }
 }
 
 impl Traffic {
-    fn count(&mut self, len: usize) {
-        self.messages += 1;
-        self.bytes += len as u64;
+    fn count(&mut self, messages: usize, bytes: usize) {
+        self.messages += messages as u64;
+        self.bytes += bytes as u64;
     }
 }
 

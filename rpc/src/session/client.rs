@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use trirpc_core::buf::MessageBuf;
+use trirpc_core::buf::{FlushPolicy, MessageBuf, Run};
 use trirpc_core::call::{CallOptions, Code, Metadata, Origin, Recv, Status};
 use trirpc_core::{CallId, CallMut, Client, Event, Instant, OpenError, SendError};
 
@@ -13,7 +13,7 @@ use super::send::over;
 use super::slots::{Attached, Slot, register};
 use super::{SessionRole, Shared, State};
 use crate::intercept::{Hooks, Observed};
-use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, Received};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
 
 /// Calls that are watched and whose head has not left yet, in the order in which they were made; bounded by the
 /// calls of the connection.
@@ -90,6 +90,9 @@ impl Shared<Client> {
         open: impl FnOnce(&mut State<Client>, Instant) -> Result<CallId, OpenError>,
     ) -> Opened {
         // A deadline must not be early.
+        if attached.observed.is_some() || options.flush.is_some_and(FlushPolicy::is_timed) {
+            self.watch_time();
+        }
         let is_timed = options.timeout.is_some() || attached.observed.is_some();
         let now = if is_timed { self.now() } else { self.lately() };
         self.with_at(now, |state, now| match open(state, now) {
@@ -224,21 +227,16 @@ impl Carrier for Shared<Client> {
         }
     }
 
-    fn poll_recv(
-        &self,
-        key: CallKey,
-        cx: &mut Context<'_>,
-        ahead: Option<&mut Ahead>,
-    ) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         let (mut inflater, mut hooks, mut head) = (None, None, None);
-        let poll = self.with(|state, now| {
+        let poll = self.with_at(self.about_now(), |state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match slot.role.message.take().map_or_else(|| call.recv(), Recv::Message) {
                 Recv::Message(message) => {
                     inflater = slot.codings.inflater(&message);
                     slot.message_received(message.len(), now);
-                    slot.take_ahead(&mut call, ahead, now);
+                    slot.take_ahead(&mut call, ahead, self.recv_ahead, now);
                     hooks = slot.unanswered_hooks();
                     head = hooks.as_ref().and_then(|_| call.metadata().cloned());
                     Poll::Ready(Ok(Received::Message(message)))

@@ -20,13 +20,15 @@ mod slots;
 
 use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use trirpc_core::buf::BufferPool;
+use trirpc_core::buf::{BufferPool, FlushPolicy};
 use trirpc_core::call::Status;
-use trirpc_core::{CallId, CallMut, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError};
+use trirpc_core::{
+    CallId, CallMut, Config, Connection, ConnectionError, Event, Instant, Role, SendError, TransportError,
+};
 
 pub(crate) use client::Unwritten;
 pub use client_handle::ClientSession;
@@ -103,9 +105,14 @@ pub(crate) struct Shared<R: SessionRole> {
     /// When the driver's turn began, in nanoseconds of its clock; 0 while it sleeps. Only a hint: it saves callers that
     /// come meanwhile a look at the clock.
     awake_at: AtomicU64,
+    /// When the driver's last turn began.
+    seen_at: AtomicU64,
+    /// Whether there ever was a call here of which it matters when its messages are sent or received.
+    is_timed: AtomicBool,
     state: Mutex<State<R>>,
     max_send_message: usize,
     compress_min: usize,
+    recv_ahead: usize,
     /// Buffers for messages that are encoded outside; never locked together with `state`.
     pool: Mutex<BufferPool>,
 }
@@ -132,7 +139,8 @@ impl<R: SessionRole> Shared<R> {
     pub(crate) fn new(conn: Connection<R>, fixed: R::Fixed, extra: R::Extra, clock: impl Clock + 'static) -> Arc<Self> {
         let observes = R::observes(&fixed);
         let config = conn.config();
-        let (max_send_message, compress_min) = (config.max_send_message, config.compress_min);
+        let Config { max_send_message, compress_min, recv_ahead, .. } = *config;
+        let is_timed = observes || FlushPolicy::from(config).is_timed();
         let pool = Mutex::new(BufferPool::new(config.pool_bytes));
         let state = State {
             conn,
@@ -151,9 +159,12 @@ impl<R: SessionRole> Shared<R> {
             id: SESSIONS.fetch_add(1, Ordering::Relaxed),
             observes,
             awake_at: AtomicU64::new(0),
+            seen_at: AtomicU64::new(0),
+            is_timed: AtomicBool::new(is_timed),
             state: Mutex::new(state),
             max_send_message,
             compress_min,
+            recv_ahead,
             pool,
         })
     }
@@ -193,6 +204,7 @@ impl<R: SessionRole> Shared<R> {
     /// The driver's turn at `now`: it fires what it collects itself.
     pub(crate) fn turn<T>(&self, now: Instant, change: impl FnOnce(&mut State<R>) -> T) -> T {
         self.awake_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.seen_at.store(now.as_nanos(), Ordering::Relaxed);
         let mut state = self.lock();
         let result = change(&mut state);
         if state.parking.is_parked() {
@@ -207,6 +219,20 @@ impl<R: SessionRole> Shared<R> {
             nanos if nanos > 0 && !self.observes => Instant::from_nanos(nanos),
             _ => self.now(),
         }
+    }
+
+    /// The present, for messages of a stream: when the driver was last at it, as long as nobody asks when a message came
+    /// or left, and none is held back for a time.
+    pub(crate) fn about_now(&self) -> Instant {
+        if self.is_timed.load(Ordering::Relaxed) {
+            return self.lately();
+        }
+        Instant::from_nanos(self.seen_at.load(Ordering::Relaxed))
+    }
+
+    /// From now on it matters when messages are sent and received.
+    pub(crate) fn watch_time(&self) {
+        self.is_timed.store(true, Ordering::Relaxed);
     }
 
     /// Gives memory back that is kept for traffic to come.

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use bytes::{Buf, BufMut};
+use trirpc_core::buf::Run;
 use trirpc_core::buf::{Encoded, FlushPolicy, MessageBuf};
 use trirpc_core::call::{CallKind, CallOptions, Codec, EncodeBuf, Metadata, Method, MethodCodec, MethodSpec, Status};
 use trirpc_core::{CodecError, Config, Endpoint, HttpVersion};
@@ -19,7 +20,7 @@ use trirpc_core::{CodecError, Config, Endpoint, HttpVersion};
 use super::ClientSession;
 use crate::client::{Invoke, handshake};
 use crate::duplex::duplex;
-use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received, Typed, encode, send_status};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, RawCall, Received, Typed, encode, send_status};
 use crate::server::{Handling, IncomingCall, Router, Service, ServiceDescriptor, serve_connection};
 use crate::time::ManualTime;
 
@@ -279,12 +280,7 @@ impl Carrier for Front {
         self.carrier.poll_head(key, cx)
     }
 
-    fn poll_recv(
-        &self,
-        key: CallKey,
-        cx: &mut Context<'_>,
-        ahead: Option<&mut Ahead>,
-    ) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         self.carrier.poll_recv(key, cx, ahead)
     }
 

@@ -139,6 +139,9 @@ impl CallSeat {
 
     /// Chooses when the messages of the response leave.
     pub(crate) fn set_flush_policy(&self, policy: FlushPolicy) {
+        if policy.is_timed() {
+            self.shared.watch_time();
+        }
         self.shared.with(|state, now| {
             let id = state.slots.find(self.key).map(|slot| slot.id);
             if let Some(mut call) = id.and_then(|id| state.conn.call(id)) {

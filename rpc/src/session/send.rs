@@ -3,14 +3,14 @@
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use trirpc_core::SendError;
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::Status;
+use trirpc_core::{CallMut, SendError};
 
 use super::slots::register;
 use super::{INLINE, SessionRole, Shared};
 use crate::compress::Compressor;
-use crate::raw::{CallKey, Encode, Erased, Outgoing, encode, send_status};
+use crate::raw::{CallKey, Encode, Outgoing, encode, send_status};
 
 /// Messages from this size on leave their memory to the next, in bytes. Below, more are on their way at a time than the
 /// pool has room for, and the allocator is as fast.
@@ -32,9 +32,53 @@ impl<R: SessionRole> Shared<R> {
         outgoing: &mut Outgoing<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Status>> {
-        let (is_large, len) = (!is_inline(outgoing.message), outgoing.message.encoded_len());
+        let len = outgoing.message.encoded_len();
+        let small = len.filter(|&len| len <= INLINE && outgoing.encoded.is_none());
+        let queued = small.and_then(|len| self.queue_small(key, len, outgoing, cx));
+        queued.unwrap_or_else(|| self.queue_any(key, len, outgoing, cx))
+    }
+
+    /// Queues a message of `len` bytes in one step, unless it is to be compressed or there is no such call.
+    fn queue_small(
+        &self,
+        key: CallKey,
+        len: usize,
+        outgoing: &Outgoing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<Result<(), Status>>> {
+        self.with_at(self.about_now(), |state, now| {
+            let slot = state.slots.find(key)?;
+            if outgoing.compress && slot.codings.compresses(Some(len), self.compress_min) {
+                return None;
+            }
+            let mut call = state.conn.call(slot.id)?;
+            let sent = R::before_send(slot, &mut call, now)
+                .and_then(|()| call.send_with(Some(len), &mut |dst| outgoing.message.encode(dst), now));
+            Some(match sent {
+                Ok(()) => {
+                    slot.message_sent(len, now);
+                    Poll::Ready(Ok(()))
+                }
+                Err(SendError::Blocked) => {
+                    register(&mut slot.send, cx, &mut state.stale);
+                    Poll::Pending
+                }
+                Err(error) => refused(&call, state.cause.as_deref(), error),
+            })
+        })
+    }
+
+    /// Queues any message: the general way.
+    fn queue_any(
+        &self,
+        key: CallKey,
+        len: Option<usize>,
+        outgoing: &mut Outgoing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Status>> {
+        let is_large = !is_inline(outgoing.message);
         loop {
-            let step = self.with(|state, now| {
+            let step = self.with_at(self.about_now(), |state, now| {
                 let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let Some(mut call) = state.conn.call(slot.id) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let compresses = outgoing.compress && slot.codings.compresses(len, self.compress_min);
@@ -42,7 +86,7 @@ impl<R: SessionRole> Shared<R> {
                     Some(encoded) => call.send_encoded(encoded.clone(), now).map(|()| true),
                     None if (is_large || compresses) && call.send_capacity() > 0 => Ok(false),
                     // A connection without room says so before it encodes.
-                    None => call.send(&Erased(""), &outgoing.message, now).map(|()| true),
+                    None => call.send_with(len, &mut |dst| outgoing.message.encode(dst), now).map(|()| true),
                 });
                 Step::Done(match sent {
                     Ok(true) => {
@@ -56,9 +100,7 @@ impl<R: SessionRole> Shared<R> {
                         register(&mut slot.send, cx, &mut state.stale);
                         Poll::Pending
                     }
-                    Err(error) => {
-                        Poll::Ready(Err(R::status(&call, state.cause.as_deref()).unwrap_or_else(|| send_status(error))))
-                    }
+                    Err(error) => refused(&call, state.cause.as_deref(), error),
                 })
             });
             match step {
@@ -112,6 +154,12 @@ impl<R: SessionRole> Shared<R> {
             self.pool().keep(encoded.bytes);
         }
     }
+}
+
+/// What the call's end, or else the message itself, makes of a message that can never be sent.
+#[cold]
+fn refused<R: SessionRole>(call: &CallMut<'_, R>, cause: Option<&str>, error: SendError) -> Poll<Result<(), Status>> {
+    Poll::Ready(Err(R::status(call, cause).unwrap_or_else(|| send_status(error))))
 }
 
 /// Whether a message is encoded under the lock.

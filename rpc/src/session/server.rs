@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use trirpc_core::buf::Run;
 use trirpc_core::call::{Accepted, Metadata, MethodSpec, Recv, Status};
 use trirpc_core::{CallId, CallMut, ErrorCode, Event, Instant, SendError, Server, StreamError};
 
@@ -15,7 +16,7 @@ use super::{SessionRole, Shared, State};
 use crate::cancel::Signal;
 use crate::compress::{Codings, Compressor};
 use crate::intercept::{CallInfo, CallSide, Hooks, Observed};
-use crate::raw::{Ahead, CallKey, Carrier, Half, Outcome, Outgoing, Received};
+use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
 use crate::server::{Extensions, Request, Route, Router};
 
 /// What a server keeps beside a call.
@@ -329,21 +330,16 @@ impl Carrier for Shared<Server> {
         })
     }
 
-    fn poll_recv(
-        &self,
-        key: CallKey,
-        cx: &mut Context<'_>,
-        ahead: Option<&mut Ahead>,
-    ) -> Poll<Result<Received, Status>> {
+    fn poll_recv(&self, key: CallKey, cx: &mut Context<'_>, ahead: Option<&mut Run>) -> Poll<Result<Received, Status>> {
         let mut inflater = None;
-        let poll = self.with(|state, now| {
+        let poll = self.with_at(self.about_now(), |state, now| {
             let Some(slot) = state.slots.find(key) else { return Poll::Ready(Err(over())) };
             let Some(mut call) = state.conn.call(slot.id) else { return Poll::Ready(Err(over())) };
             match call.recv() {
                 Recv::Message(message) => {
                     slot.message_received(message.len(), now);
                     inflater = slot.codings.inflater(&message);
-                    slot.take_ahead(&mut call, ahead, now);
+                    slot.take_ahead(&mut call, ahead, self.recv_ahead, now);
                     Poll::Ready(Ok(Received::Message(message)))
                 }
                 Recv::End if call.is_over() => {

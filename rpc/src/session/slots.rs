@@ -3,12 +3,13 @@
 use std::mem;
 use std::task::{Context, Waker};
 
-use trirpc_core::call::{Recv, Status};
+use trirpc_core::buf::Run;
+use trirpc_core::call::Status;
 use trirpc_core::{CallId, CallMut, Instant, Role};
 
 use crate::compress::Codings;
 use crate::intercept::{Hooks, Observed};
-use crate::raw::{Ahead, CallKey, Half};
+use crate::raw::{CallKey, Half};
 
 /// The wakers of one call, each owned by one party.
 #[derive(Debug)]
@@ -78,14 +79,18 @@ impl<X> Slot<X> {
         }
     }
 
-    /// Takes messages that are there already behind one that was taken, unless they have to be inflated.
-    pub(crate) fn take_ahead<R: Role>(&mut self, call: &mut CallMut<'_, R>, ahead: Option<&mut Ahead>, now: Instant) {
-        let Some(ahead) = ahead else { return };
-        // A look that finds nothing would say that the receiver waits.
-        while ahead.has_room() && self.codings.is_plain() && call.is_readable() {
-            let Recv::Message(message) = call.recv() else { return };
-            self.message_received(message.len(), now);
-            ahead.push(message);
+    /// Takes messages that are there already behind one that was taken, up to `max` bytes of them.
+    pub(crate) fn take_ahead<R: Role>(
+        &mut self,
+        call: &mut CallMut<'_, R>,
+        ahead: Option<&mut Run>,
+        max: usize,
+        now: Instant,
+    ) {
+        let Some(ahead) = ahead.filter(|ahead| ahead.messages() == 0) else { return };
+        *ahead = call.recv_ahead(max);
+        if let Some(observed) = &mut self.observed {
+            observed.marks.messages_received(ahead, now);
         }
     }
 

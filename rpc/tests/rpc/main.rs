@@ -1,6 +1,7 @@
 //! Sessions, drivers and typed calls, without sockets, threads or sleeps.
 #![allow(unreachable_pub, reason = "modules of a test binary have no outside")]
 
+mod ahead;
 mod calls;
 mod channel;
 mod coalesce;

@@ -92,6 +92,54 @@ fn a_message_in_one_piece_is_the_message_in_two() {
     quickcheck::quickcheck(same as fn(u8, u16, Option<u16>, bool, usize, Vec<u8>));
 }
 
+/// tri:1 tri:2 tri:9: messages that are taken in runs are those that are taken one by one, however the body is cut and
+/// however long the runs are; what is compressed is in none.
+#[test]
+fn runs_hold_the_messages_that_come_one_by_one() {
+    fn same(messages: Vec<(Vec<u8>, bool)>, cuts: Vec<usize>, limits: Vec<u16>) -> bool {
+        let mut whole = Vec::new();
+        for (message, compressed) in &messages {
+            whole.extend_from_slice(&prefix(message.len(), *compressed).unwrap());
+            whole.extend_from_slice(message);
+        }
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (whole.len() + 1)).collect();
+        cuts.sort_unstable();
+        let mut limits = limits.into_iter().map(usize::from).cycle();
+        let (mut one_by_one, mut in_runs) = (Decoder::new(LIMIT), Decoder::new(LIMIT));
+        let (mut start, body) = (0, Bytes::from(whole));
+        for &end in cuts.iter().chain([&body.len()]) {
+            let mut taken = Vec::new();
+            for decoder in [&mut one_by_one, &mut in_runs] {
+                decoder.allow_compressed("gzip");
+                push(decoder, body.slice(start..end)).unwrap();
+            }
+            while let Some(mut message) = pull(&mut in_runs) {
+                taken.push((message.encoding(), message.copy_to_bytes(message.len())));
+                let limit = limits.next().unwrap_or(usize::MAX);
+                let mut run = in_runs.pull_run(limit, &mut BufferPool::new(0));
+                assert!(run.bytes() + PREFIX * run.messages() <= limit);
+                while let Some(message) = run.next_message() {
+                    taken.push((message.encoding(), message.copy_to_bytes(message.len())));
+                }
+                // Sometimes there is more to come before the rest is taken.
+                if limit % 7 == 0 {
+                    break;
+                }
+            }
+            for (encoding, octets) in taken {
+                let expected = pull(&mut one_by_one).map(|mut m| (m.encoding(), m.copy_to_bytes(m.len())));
+                assert_eq!(Some((encoding, octets)), expected);
+            }
+            let state = |decoder: &Decoder| (decoder.buffered(), decoder.begun(), decoder.need(), decoder.is_partial());
+            assert_eq!(state(&in_runs), state(&one_by_one));
+            assert_eq!(in_runs.is_ready(), one_by_one.is_ready());
+            start = end;
+        }
+        true
+    }
+    quickcheck::quickcheck(same as fn(Vec<(Vec<u8>, bool)>, Vec<usize>, Vec<u16>) -> bool);
+}
+
 /// The beginning of a large message is copied where it lies, and only that: a whole one is not, nor one that may not be
 /// kept, nor the first octets of one behind another.
 #[test]

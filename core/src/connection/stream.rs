@@ -1,0 +1,49 @@
+//! The messages of a stream, when nothing is in their way: each is one look at its call and one at its stream, and those
+//! that came together are taken together. What is in the way is for the [general way](super::view), which gives the same.
+
+use super::calls::Signal;
+use super::encode::{Fill, encode_in_place};
+use super::role::{Machine, Role};
+use super::{CallMut, Connection};
+use crate::buf::Run;
+use crate::error::SendError;
+use crate::event::CallId;
+
+impl<R: Role> Connection<R> {
+    /// Sends a further message of a stream, of `len` bytes that `fill` encodes where it waits; `None` if that is not all
+    /// there is to do, or cannot be done, and then nothing happened.
+    #[inline]
+    pub(super) fn send_next(&mut self, id: CallId, len: usize, fill: Fill<'_>) -> Option<Result<(), SendError>> {
+        let call = self.calls.get_mut(id)?;
+        let side = call.machine.next_side()?;
+        let prefix = side.next_prefix(len)?;
+        self.http.tick(self.now);
+        let sent = self.http.append(call.stream, prefix, len, |dst| encode_in_place(dst, len, fill))?;
+        match &sent {
+            Ok(()) => side.note_sent(len),
+            Err(SendError::Blocked) => call.signals.arm(Signal::Writable),
+            Err(_) => {}
+        }
+        Some(sent)
+    }
+}
+
+impl<R: Role> CallMut<'_, R> {
+    /// Takes messages that are there already, for a receiver that has taken one: as many as lie behind each other in one
+    /// piece of memory, uncompressed, up to `max` bytes of them with their prefixes; none otherwise. Their credit returns
+    /// to the peer as that of messages that [`recv`](Self::recv) takes.
+    pub fn recv_ahead(&mut self, max: usize) -> Run {
+        let Some(call) = self.conn.calls.get_mut(self.id) else { return Run::default() };
+        let held = call.machine.buffered();
+        let run = call.machine.recv_run(max, &mut self.conn.landing_pool);
+        let taken = held.saturating_sub(call.machine.buffered());
+        let need = call.machine.need();
+        if taken > 0 {
+            self.conn.http.consumed(call.stream, taken);
+            if need > 0 {
+                self.conn.http.need(call.stream, need);
+            }
+        }
+        run
+    }
+}
