@@ -177,7 +177,7 @@ impl Wire {
         let mut ended = 0;
         while let Some(event) = self.client.poll_event() {
             match event {
-                Event::Readable(id) => {
+                Event::Finished(id) => {
                     let mut call = self.client.call(id).expect("a call");
                     let Recv::Message(message) = call.recv() else { panic!("no message") };
                     assert_eq!(message.len(), self.len);
