@@ -15,6 +15,7 @@ mod metadata;
 pub mod oracle;
 pub mod trace;
 mod triple;
+mod validate;
 
 pub use coalesce::coalesce_model;
 pub use connection::{client_bytes, server_bytes};
@@ -23,6 +24,7 @@ pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
 pub use metadata::metadata;
 pub use triple::{triple_error_json, triple_unary};
+pub use validate::validate;
 
 /// The name of a binary and of its corpus, and the function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -39,4 +41,5 @@ pub const TARGETS: &[Target] = &[
     ("server_bytes", server_bytes),
     ("triple_error_json", triple_error_json),
     ("triple_unary", triple_unary),
+    ("validate", validate),
 ];
