@@ -48,8 +48,9 @@ mod error;
 mod event;
 mod time;
 
+pub use call::Outcome;
 pub use config::{Config, ConfigError};
-pub use connection::{CallMut, Client, Connection, Endpoint, Outcome, Role, Server};
+pub use connection::{CallMut, Client, Connection, Endpoint, Role, Server};
 pub use error::{
     CodecError, ConnectionError, ErrorCode, GoAway, OpenError, PeerMisbehaved, SendError, StreamError, Timeout,
     TransportError,

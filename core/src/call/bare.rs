@@ -71,6 +71,21 @@ impl Decoder {
         Ok(())
     }
 
+    /// Takes `data` as all of the body, which has ended with it.
+    ///
+    /// # Errors
+    /// The body has begun before, or may not be kept, and nothing happened.
+    pub(crate) fn push_message(&mut self, data: Bytes) -> Result<(), Bytes> {
+        let has_begun = self.state != State::Receiving || self.message.len() > 0;
+        if has_begun || data.len() > self.max_message || self.expected.is_some_and(|expected| expected != data.len()) {
+            return Err(data);
+        }
+        let encoding = self.encoding.filter(|_| !data.is_empty());
+        self.message = Assembly::of(MessageBuf::received(data, encoding));
+        self.state = State::Complete;
+        Ok(())
+    }
+
     /// Copies octets to the end of the body, if it has begun and its length is known to hold them; false if not, and
     /// then nothing happened.
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {

@@ -57,6 +57,21 @@ impl Decoder {
         either!(self, decoder => decoder.push(data, landing))
     }
 
+    /// Takes `data` if it is all of a body of one message that may be kept: what [`push`](Self::push) and
+    /// [`end`](Self::end) make of it.
+    ///
+    /// # Errors
+    /// `data` is something else, and nothing happened.
+    #[inline]
+    pub(crate) fn push_whole(&mut self, data: Bytes) -> Result<(), Bytes> {
+        match self {
+            // A body of envelopes has nothing to say at its end, unless it is within a message.
+            Self::Envelopes(decoder) if decoder.begun() == 0 => decoder.push_message(data),
+            Self::Envelopes(_) => Err(data),
+            Self::Bare(decoder) => decoder.push_message(data),
+        }
+    }
+
     /// Copies octets to where their message lies, if they are the middle of one or the beginning of a large one: what
     /// [`push`](Self::push) would make of them. False if not, and then nothing happened.
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 
 use bytes::Bytes;
 
@@ -14,9 +15,9 @@ use super::method::{CallKind, MethodSpec};
 use super::options::{CallLimits, CallOptions};
 use super::send::SendSide;
 use super::status::Status;
-use crate::buf::{BufferPool, Run};
+use crate::buf::{BufferPool, MessageBuf, Run};
 use crate::error::{ErrorCode, OpenError, SendError};
-use crate::http::{DeadlineField, HeaderName, Headers, RequestHead, Rest};
+use crate::http::{HeaderName, Headers, RequestHead, Rest};
 use crate::time::Instant;
 
 mod plan;
@@ -71,6 +72,17 @@ enum Head {
     Outcome,
 }
 
+/// How a call of a client ended: all there is to know of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The message that was not pulled yet, if there is one. An error leaves none where only one is expected.
+    pub message: Option<MessageBuf>,
+    /// Metadata of the response's head; empty if there was no head.
+    pub metadata: Metadata,
+    /// The status, whose metadata are the trailers.
+    pub status: Status,
+}
+
 impl ClientCall {
     /// A call that is yet to be sent; `codec` is the [name](super::Codec::name) of its codec.
     ///
@@ -88,10 +100,16 @@ impl ClientCall {
     }
 
     /// A call by a plan.
-    #[inline]
     pub(crate) fn of(plan: Arc<Plan>, deadline: Option<Instant>) -> Self {
+        let send = plan.send_side();
+        Self::sending(plan, deadline, send)
+    }
+
+    /// A call by a plan, of which `send` tells what was sent.
+    #[inline]
+    pub(crate) fn sending(plan: Arc<Plan>, deadline: Option<Instant>, send: SendSide) -> Self {
         Self {
-            send: plan.send_side(),
+            send,
             decoder: plan.decoder(),
             plan,
             deadline,
@@ -115,29 +133,9 @@ impl ClientCall {
     pub fn request_head(&self, options: &CallOptions, scheme: Bytes, authority: Bytes) -> RequestHead {
         let mut head = self.plan.head(self.send.announces_encoding(), scheme, authority);
         let mut own = Headers::new();
-        self.request_rest(options, &mut own).append_to(&mut head.headers);
-        head.deadline = self.deadline_field();
+        request_rest(options, self.send.body_len(), &mut own).append_to(&mut head.headers);
+        head.deadline = self.deadline.and_then(|at| self.plan.deadline_field(at));
         head
-    }
-
-    /// What is in the head beside what the plan puts there, and the deadline; `own` lends memory.
-    pub(crate) fn request_rest<'a>(&self, options: &'a CallOptions, own: &'a mut Headers) -> Rest<'a> {
-        let fields = if options.variant.is_default() {
-            options.metadata.as_headers()
-        } else {
-            own.clear();
-            own.extend(options.metadata.as_headers().iter().cloned());
-            options.variant.encode(own);
-            own
-        };
-        let len = self.send.body_len().map(|len| decimal::field(&HeaderName::CONTENT_LENGTH, len as u64));
-        Rest { first: len, fields, last: None }
-    }
-
-    /// The field that tells the deadline.
-    pub(crate) fn deadline_field(&self) -> Option<DeadlineField> {
-        let field = self.deadline.zip(self.plan.spec.timeout());
-        field.map(|(at, field)| DeadlineField { at, name: field.name, format: field.format.format() })
     }
 
     /// Accounts for one message of `len` bytes and returns its prefix, if the protocol has one.
@@ -201,6 +199,18 @@ impl ClientCall {
         self.status().is_some() || (!self.plan.kind.is_single_response() && self.decoder.is_ready())
     }
 
+    /// [`recv`](Self::recv), [`metadata`](Self::metadata) and [`status`](Self::status) of a call that has ended, and is
+    /// of no use any more; `None` of one that has not. `pool` is as in [`recv_in`](Self::recv_in).
+    pub(crate) fn take_outcome(&mut self, pool: &mut BufferPool) -> Option<Outcome> {
+        let State::Done(status) = &mut self.state else { return None };
+        let metadata = match &self.head {
+            Head::Reply(reply) if !reply.metadata.is_empty() => reply.metadata.clone(),
+            Head::Awaited | Head::Reply(_) | Head::Outcome => Metadata::new(),
+        };
+        let status = mem::take(status);
+        Some(Outcome { message: self.decoder.pull(pool), metadata, status })
+    }
+
     /// Bytes still missing of the message at the front, once its length is known: for window reservations.
     pub fn need(&self) -> usize {
         self.decoder.need()
@@ -246,6 +256,21 @@ impl ClientCall {
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
+}
+
+/// What is in a request's head beside what the [plan](Plan) puts there, and the deadline: `body_len` if the body is a
+/// message and nothing else. `own` lends memory.
+pub(crate) fn request_rest<'a>(options: &'a CallOptions, body_len: Option<usize>, own: &'a mut Headers) -> Rest<'a> {
+    let fields = if options.variant.is_default() {
+        options.metadata.as_headers()
+    } else {
+        own.clear();
+        own.extend(options.metadata.as_headers().iter().cloned());
+        options.variant.encode(own);
+        own
+    };
+    let first = body_len.map(|len| decimal::field(&HeaderName::CONTENT_LENGTH, len as u64));
+    Rest { first, fields, last: None }
 }
 
 #[cfg(test)]

@@ -57,19 +57,11 @@ impl Decoder {
     /// # Errors
     /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
     /// later input is dropped.
-    pub(crate) fn push(&mut self, mut data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
+    pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
         if self.scan.failed {
             return Ok(());
         }
-        if let Some(flags) = self.only_message(&data) {
-            self.scan.begun += 1;
-            self.buffered += data.len();
-            data.advance(PREFIX);
-            let encoding = self.scan.encoding_of(flags, data.len());
-            self.front.complete = Some(MessageBuf::received(data, encoding));
-            self.waiting = 1;
-            return Ok(());
-        }
+        let Err(mut data) = self.push_message(data) else { return Ok(()) };
         let is_first = self.waiting == 0;
         let Scanned { accepted, completed, result } = self.scan.run(&data);
         data.truncate(accepted);
@@ -84,16 +76,28 @@ impl Decoder {
         result
     }
 
-    /// The flags of the message that `data` is, if it is one that may be kept, the next one, and nothing but that: what
-    /// a call of one message receives. The long way gives the same.
-    fn only_message(&self, data: &[u8]) -> Option<u8> {
-        self.next_message(data).filter(|(_, len, payload)| *len == payload.len()).map(|(flags, ..)| flags)
+    /// Takes `data` if it is a message that may be kept, the next one, and nothing but that: what a call of one message
+    /// receives. The long way gives the same.
+    ///
+    /// # Errors
+    /// `data` is something else, and nothing happened.
+    #[inline]
+    pub(crate) fn push_message(&mut self, mut data: Bytes) -> Result<(), Bytes> {
+        let next = self.next_message(&data).filter(|(_, len, payload)| *len == payload.len());
+        let Some((flags, ..)) = next else { return Err(data) };
+        self.scan.begun += 1;
+        self.buffered += data.len();
+        data.advance(PREFIX);
+        let encoding = self.scan.encoding_of(flags, data.len());
+        self.front.complete = Some(MessageBuf::received(data, encoding));
+        self.waiting = 1;
+        Ok(())
     }
 
     /// Flags and length of the message that begins with `data`, and what is there of its payload and of what follows;
     /// if it is the next one, and may be kept.
     fn next_message<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
-        let is_between = self.scan.missing == 0 && self.scan.prefix.read == 0 && self.waiting == 0;
+        let is_between = self.scan.is_between() && self.waiting == 0;
         let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
         (is_between && self.scan.check(flags, len).is_ok()).then_some((flags, len, payload))
@@ -105,7 +109,7 @@ impl Decoder {
         if self.front.extend(octets, landing) {
             self.scan.missing -= octets.len();
             self.waiting = u64::from(self.front.is_complete());
-        } else if octets.len() < WAIT_FROM || self.scan.failed || !self.begin(octets, landing) {
+        } else if octets.len() < WAIT_FROM || !self.begin(octets, landing) {
             return false;
         }
         self.buffered += octets.len();
@@ -249,6 +253,11 @@ struct Scan {
 }
 
 impl Scan {
+    /// Whether a message may begin here.
+    const fn is_between(&self) -> bool {
+        self.missing == 0 && self.prefix.read == 0 && !self.failed
+    }
+
     /// Runs over `data`.
     fn run(&mut self, data: &[u8]) -> Scanned {
         let (mut rest, mut completed) = (data, 0);

@@ -33,8 +33,8 @@ use crate::buf::MessageBuf;
 
 pub use crate::encodings::Encodings;
 pub use base64::InvalidBase64;
-pub use client::ClientCall;
-pub(crate) use client::{Plan, Reply};
+pub use client::{ClientCall, Outcome};
+pub(crate) use client::{Plan, Reply, request_rest};
 pub use codec::{Codec, EncodeBuf};
 pub use compress::{Compression, DecompressError};
 pub use metadata::{Metadata, MetadataError, Value};

@@ -14,7 +14,7 @@ use super::method::CallKind;
 use super::protocol::{self, Body};
 use super::send::SendSide;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing, Run};
+use crate::buf::{BufferPool, Landing, MessageBuf, Run};
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
@@ -171,6 +171,32 @@ impl ServerCall {
         } else {
             self.check_cardinality();
         }
+    }
+
+    /// All octets of the request's body, and its end: [`handle_data`](Self::handle_data) and
+    /// [`handle_end`](Self::handle_end) in one step.
+    pub(crate) fn handle_whole(&mut self, body: Bytes, landing: &mut Landing<'_>) {
+        if !self.is_receiving() {
+            return;
+        }
+        match self.decoder.push_whole(body) {
+            Ok(()) => {
+                self.state = State::Ended;
+                self.check_cardinality();
+            }
+            Err(body) => {
+                self.handle_data_in(body, landing);
+                self.handle_end(None);
+            }
+        }
+    }
+
+    /// [`expect`](Self::expect), and [`recv`](Self::recv) of the message if there is to be one only and the request has
+    /// ended with it.
+    pub(crate) fn expect_request(&mut self, kind: CallKind, pool: &mut BufferPool) -> Option<MessageBuf> {
+        self.expect(kind);
+        let is_there = matches!(self.state, State::Ended) && kind.is_single_request();
+        if is_there { self.decoder.pull(pool) } else { None }
     }
 
     /// The client reset the stream: nobody waits for the response any more. After [`finish`](Self::finish) it means

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use crate::Instant;
 use crate::event::CallId;
 use crate::http2::StreamKey;
 
@@ -11,15 +10,15 @@ use crate::http2::StreamKey;
 pub(crate) struct Call<M> {
     pub(crate) machine: M,
     pub(crate) stream: StreamKey,
-    pub(crate) deadline: Option<Instant>,
     pub(crate) signals: Signals,
     /// The engine has nothing more for this call, and takes nothing more from it.
     pub(crate) is_over: bool,
 }
 
 impl<M> Call<M> {
-    pub(crate) fn new(machine: M, stream: StreamKey, deadline: Option<Instant>) -> Self {
-        Self { machine, stream, deadline, signals: Signals::new(), is_over: false }
+    #[inline]
+    pub(crate) const fn new(machine: M, stream: StreamKey) -> Self {
+        Self { machine, stream, signals: Signals::new(), is_over: false }
     }
 }
 
@@ -130,29 +129,21 @@ impl<M> Calls<M> {
         self.slots.len() - self.free.len()
     }
 
-    /// The id that the next [`insert`](Self::insert) gives out.
-    pub(crate) fn next_id(&self) -> CallId {
-        match self.free.last() {
-            Some(&index) => {
-                let generation = self.slots.get(index as usize).map_or(NonZeroU32::MIN, |slot| slot.generation);
-                CallId::new(index, generation)
-            }
-            // Calls are bounded by `max_concurrent_streams` and `max_pending`, far below u32.
-            None => CallId::new(self.slots.len() as u32, NonZeroU32::MIN),
-        }
+    /// Slot of the next call.
+    pub(crate) fn next_index(&self) -> u32 {
+        // Calls are bounded by `max_concurrent_streams` and `max_pending`, far below u32.
+        self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
 
-    pub(crate) fn insert(&mut self, call: Call<M>) -> CallId {
-        let id = self.next_id();
-        match self.free.pop() {
-            Some(index) => {
-                if let Some(slot) = self.slots.get_mut(index as usize) {
-                    slot.call = Some(call);
-                }
-            }
-            None => self.slots.push(Slot { generation: NonZeroU32::MIN, call: Some(call) }),
+    /// Puts a call into a slot. It is made there, for it is large, and moving it costs as much as making it.
+    #[inline]
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce() -> Call<M>) -> (CallId, &mut Call<M>) {
+        let index = self.next_index();
+        if self.free.pop().is_none() {
+            self.slots.push(Slot { generation: NonZeroU32::MIN, call: None });
         }
-        id
+        let slot = &mut self.slots[index as usize];
+        (CallId::new(index, slot.generation), slot.call.get_or_insert_with(make))
     }
 
     pub(crate) fn get(&self, id: CallId) -> Option<&Call<M>> {
@@ -194,17 +185,17 @@ mod tests {
     use super::*;
 
     fn call(n: u8) -> Call<u8> {
-        Call::new(n, StreamKey::for_test(), None)
+        Call::new(n, StreamKey::for_test())
     }
 
     #[test]
     fn a_stale_id_never_names_another_call() {
         let mut calls = Calls::new();
-        let first = calls.insert(call(1));
+        let (first, _) = calls.insert_with(|| call(1));
         assert_eq!(calls.get(first).unwrap().machine, 1);
         assert!(calls.remove(first).is_some());
         assert!(calls.remove(first).is_none(), "an id is spent once");
-        let second = calls.insert(call(2));
+        let (second, _) = calls.insert_with(|| call(2));
         assert_eq!(second.index(), first.index(), "the slot is reused");
         assert!(calls.get(first).is_none());
         assert_eq!(calls.get(second).unwrap().machine, 2);

@@ -10,6 +10,7 @@ use super::encode::encode;
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Client};
 use super::view::CallMut;
+use super::whole::WholeResponse;
 use super::{Connection, Phase};
 use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{
@@ -98,14 +99,24 @@ impl ClientState {
         Ok(self.plans.insert(Planned { plan, head }))
     }
 
+    /// What a head that came before said to calls of the plan.
+    pub(super) fn known_reply(&self, plan: &Arc<Plan>, head: &Arc<ResponseHead>) -> Option<&Arc<Reply>> {
+        let is_it = |known: &&KnownReply| Arc::ptr_eq(&known.head, head) && known.plan.reads_like(plan);
+        self.replies.find(is_it).map(|known| &known.reply)
+    }
+
+    /// The status in trailers that came before.
+    pub(super) fn known_outcome(&self, trailers: &Arc<Headers>) -> Option<&Status> {
+        self.outcomes.find(|(known, _)| Arc::ptr_eq(known, trailers))?.1.as_ref()
+    }
+
     /// [`Plan::read`], or what it gave for the same head.
     fn reply(&mut self, plan: &Arc<Plan>, head: Arc<ResponseHead>) -> Arc<Reply> {
         if !may_recur(&head) {
             return Arc::new(plan.read(Arc::unwrap_or_clone(head)));
         }
-        let is_it = |known: &KnownReply| Arc::ptr_eq(&known.head, &head) && known.plan.reads_like(plan);
-        if let Some(known) = self.replies.position(is_it).and_then(|place| self.replies.get(place)) {
-            return Arc::clone(&known.reply);
+        if let Some(known) = self.known_reply(plan, &head) {
+            return Arc::clone(known);
         }
         let reply = Arc::new(plan.read(ResponseHead::clone(&head)));
         self.replies.insert(KnownReply { head, plan: Arc::clone(plan), reply: Arc::clone(&reply) });
@@ -246,18 +257,30 @@ impl Connection<Client> {
     fn queue(&mut self, machine: ClientCall, options: &CallOptions) -> Result<CallId, OpenError> {
         let Endpoint { scheme, authority } = self.state.endpoint.clone();
         let head = machine.request_head(options, scheme, authority);
-        let stream = self.http.open(head, self.calls.next_id().index() as u32)?;
-        Ok(self.insert(machine, stream))
+        let stream = self.http.open(head, self.calls.next_index())?;
+        let deadline = machine.deadline();
+        Ok(self.insert_with(stream, deadline, || machine))
     }
 
-    /// Keeps a call whose stream was opened under its next id.
-    pub(super) fn insert(&mut self, machine: ClientCall, stream: StreamKey) -> CallId {
-        let deadline = machine.deadline();
-        let id = self.calls.insert(Call::new(machine, stream, deadline));
+    /// Keeps the call whose stream was opened for the slot that is next.
+    #[inline]
+    pub(super) fn insert_with(
+        &mut self,
+        stream: StreamKey,
+        deadline: Option<Instant>,
+        machine: impl FnOnce() -> ClientCall,
+    ) -> CallId {
+        let (id, _) = self.calls.insert_with(|| Call::new(machine(), stream));
         if let Some(at) = deadline {
             self.deadlines.insert(at, id);
         }
         id
+    }
+
+    /// The peer takes no further calls, though it did not say so by GOAWAY.
+    pub(super) fn retire(&mut self) {
+        self.http.retire();
+        self.go_away();
     }
 
     /// Ends a call on this side. The status tells whether the peer can have seen anything of it.
@@ -320,6 +343,12 @@ impl Behaviour for Client {
         }
     }
 
+    fn whole_request(_: &mut Connection<Self>, _: StreamKey, _: Arc<RequestHead>, _: Bytes, _: Instant) {}
+
+    fn whole_response(conn: &mut Connection<Self>, response: WholeResponse) {
+        conn.finish_call(response);
+    }
+
     fn trailers(conn: &mut Connection<Self>, id: CallId, trailers: Arc<Headers>) {
         let Some(call) = conn.calls.get_mut(id) else { return };
         conn.state.outcome(trailers, |status| call.machine.handle_outcome(Some(status)));
@@ -349,8 +378,7 @@ impl Behaviour for Client {
         call.is_over = true;
         conn.http.reset(call.stream, call.machine.wants_reset().unwrap_or(ErrorCode::CANCEL));
         if is_closing {
-            conn.http.retire();
-            conn.go_away();
+            conn.retire();
         }
     }
 
@@ -392,7 +420,7 @@ fn given_up(code: ErrorCode, config: &Config) -> Status {
 
 /// A dubbo-go server that shuts down says so in the trailers of its replies and, some seconds later, cuts the
 /// connection: there is no GOAWAY (tri:Q81). What is open may still end well; the next call goes elsewhere.
-fn is_closing(status: &Status) -> bool {
+pub(super) fn is_closing(status: &Status) -> bool {
     status.metadata().get("closing").is_some_and(|value| value.as_wire() == b"true")
 }
 

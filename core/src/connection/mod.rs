@@ -24,18 +24,17 @@ use alloc::vec::Vec;
 pub use client::Endpoint;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
-pub use whole::Outcome;
 
 use crate::buf::{BufferPool, FlushPolicy, Landing, RecvBuf, Transmit};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
-use crate::http::{Headers, ResponseHead};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
 use events::Events;
 use role::Machine;
+use whole::WholeResponse;
 
 /// One end of a connection, without its socket.
 ///
@@ -95,12 +94,11 @@ impl<R: Role> Connection<R> {
             match incoming {
                 Incoming::Data { stream, call, len, end } => self.deliver(stream, call, input, len, end),
                 Incoming::WholeRequest { stream, head, len } => {
-                    R::request(self, stream, head, false, now);
-                    let call = self.http.call_of(stream);
-                    self.deliver(stream, call, input, len, true);
+                    R::whole_request(self, stream, head, input.split_to(len), now);
                 }
                 Incoming::WholeResponse { stream, call, head, len, trailers } => {
-                    self.whole_response(stream, call, head, (input, len), trailers);
+                    let body = input.split_to(len);
+                    R::whole_response(self, WholeResponse { stream, call, head, body, trailers });
                 }
                 incoming => self.dispatch(incoming, now),
             }
@@ -126,7 +124,11 @@ impl<R: Role> Connection<R> {
         let now = self.advance(now);
         while let Some(id) = self.deadlines.pop_expired(now) {
             // The queue deletes lazily: a call may be gone, or its deadline no longer be this one.
-            if self.calls.get(id).is_some_and(|call| !call.is_over && call.deadline.is_some_and(|at| at <= now)) {
+            if self
+                .calls
+                .get(id)
+                .is_some_and(|call| !call.is_over && call.machine.deadline().is_some_and(|at| at <= now))
+            {
                 R::expire(self, id);
                 self.settle(id);
             }
@@ -266,38 +268,10 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Hands a response that is whole to its call, as if it came frame by frame: what the call has no use for any more
-    /// once it reset the stream is dropped.
-    fn whole_response(
-        &mut self,
-        stream: StreamKey,
-        call: u32,
-        head: Arc<ResponseHead>,
-        (input, len): (&mut RecvBuf, usize),
-        trailers: Option<Arc<Headers>>,
-    ) {
-        self.with(call, |conn, id| R::response(conn, id, head, false));
-        let Some(trailers) = trailers else {
-            return if self.http.end_whole(stream) {
-                self.deliver(stream, call, input, len, true);
-            } else {
-                input.skip(len);
-            };
-        };
-        if self.http.is_live(stream) {
-            self.deliver(stream, call, input, len, false);
-        } else {
-            input.skip(len);
-        }
-        if self.http.end_whole(stream) {
-            self.with(call, |conn, id| R::trailers(conn, id, trailers));
-        }
-    }
-
     /// Hands the next `len` octets of the input to a call.
     fn deliver(&mut self, stream: StreamKey, index: u32, input: &mut RecvBuf, len: usize, end: bool) {
         let Some((id, call)) = self.calls.at(index) else { return input.skip(len) };
-        let held = call.machine.buffered();
+        let paid = call.machine.buffered() + len;
         let may_come = if end { 0 } else { self.http.may_come(stream) };
         let landing = &mut Landing { pool: &mut self.landing_pool, may_come };
         // A part of a large message is copied to where the message lies, and the window stays whole.
@@ -309,8 +283,15 @@ impl<R: Role> Connection<R> {
         if end {
             call.machine.handle_end();
         }
-        // What a failed machine threw away was still paid for by the stream's window.
-        let dropped = (held + len).saturating_sub(call.machine.buffered());
+        self.delivered(id, stream, paid);
+    }
+
+    /// Looks what the machine of a call made of data; `paid` octets that it holds or held were paid for by the stream's
+    /// window.
+    fn delivered(&mut self, id: CallId, stream: StreamKey, paid: usize) {
+        let Some(call) = self.calls.get(id) else { return };
+        // What a failed machine threw away was paid for too.
+        let dropped = paid.saturating_sub(call.machine.buffered());
         let need = call.machine.need();
         if dropped > 0 {
             self.http.consumed(stream, dropped);

@@ -24,6 +24,11 @@ impl<T> Recent<T> {
         self.values.iter().position(is_it)
     }
 
+    /// The value for which `is_it` says so.
+    pub(super) fn find(&self, is_it: impl FnMut(&&T) -> bool) -> Option<&T> {
+        self.values.iter().find(is_it)
+    }
+
     /// The value in a place.
     pub(super) fn get(&self, place: usize) -> Option<&T> {
         self.values.get(place)

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::Connection;
 use super::calls::{Signal, SignalSet};
+use super::whole::WholeResponse;
 use crate::buf::{BufferPool, Landing, Run};
-use crate::call::{CallKind, ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
+use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, RequestHead, ResponseHead};
@@ -44,6 +45,16 @@ pub(crate) trait Behaviour: Sized {
 
     /// Server: a request head came in.
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant)
+    where
+        Self: Role;
+
+    /// Server: a request came in, all of it.
+    fn whole_request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, body: Bytes, now: Instant)
+    where
+        Self: Role;
+
+    /// Client: a response came in, all of it; its end is in the body if there are no trailers.
+    fn whole_response(conn: &mut Connection<Self>, response: WholeResponse)
     where
         Self: Role;
 
@@ -113,10 +124,12 @@ pub(crate) trait Machine {
     /// Why nothing more can be sent, if the call has ended.
     fn send_error(&self) -> Option<SendError>;
     fn metadata(&self) -> Option<&Metadata>;
+    /// When the call ends at the latest.
+    fn deadline(&self) -> Option<Instant>;
     /// It came to an end on its own: by the outcome, or a fault of the peer's.
     fn has_ended(&self) -> bool;
-    /// What is true of it that is worth an event: the peer's head may be shown to the application, or `recv` has a
-    /// whole message or the end.
+    /// What is true of a call that goes on and is worth an event: the peer's head may be shown to the application, or
+    /// `recv` has a whole message or the end.
     fn due(&self) -> SignalSet;
     /// `recv` has something other than `Blocked`.
     fn is_readable(&self) -> bool;
@@ -126,45 +139,68 @@ pub(crate) trait Machine {
     fn need(&self) -> usize;
 }
 
+/// What both machines have under a name of their own.
+macro_rules! delegations {
+    () => {
+        fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
+            self.handle_data_in(data, landing);
+        }
+
+        fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+            self.extend_message(octets, landing)
+        }
+
+        fn handle_end(&mut self) {
+            self.handle_end(None);
+        }
+
+        fn recv(&mut self, pool: &mut BufferPool) -> Recv {
+            self.recv_in(pool)
+        }
+
+        fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
+            self.recv_run(max, pool)
+        }
+
+        fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
+            self.envelope(len, compressed)
+        }
+
+        fn send_side(&self) -> &SendSide {
+            self.send_side()
+        }
+
+        fn next_side(&mut self) -> Option<&mut SendSide> {
+            self.next_side()
+        }
+
+        fn send_error(&self) -> Option<SendError> {
+            self.send_error()
+        }
+
+        fn deadline(&self) -> Option<Instant> {
+            self.deadline()
+        }
+
+        fn is_readable(&self) -> bool {
+            self.is_readable()
+        }
+
+        fn buffered(&self) -> usize {
+            self.buffered()
+        }
+
+        fn need(&self) -> usize {
+            self.need()
+        }
+    };
+}
+
 impl Machine for ClientCall {
-    fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
-        self.handle_data_in(data, landing);
-    }
-
-    fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        self.extend_message(octets, landing)
-    }
-
-    fn handle_end(&mut self) {
-        self.handle_end(None);
-    }
-
-    fn recv(&mut self, pool: &mut BufferPool) -> Recv {
-        self.recv_in(pool)
-    }
-
-    fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
-        self.recv_run(max, pool)
-    }
-
-    fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
-        self.envelope(len, compressed)
-    }
-
-    fn send_side(&self) -> &SendSide {
-        self.send_side()
-    }
-
-    fn next_side(&mut self) -> Option<&mut SendSide> {
-        self.next_side()
-    }
+    delegations!();
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {
         Some(message)
-    }
-
-    fn send_error(&self) -> Option<SendError> {
-        self.send_error()
     }
 
     fn metadata(&self) -> Option<&Metadata> {
@@ -177,73 +213,21 @@ impl Machine for ClientCall {
 
     fn due(&self) -> SignalSet {
         let mut due = SignalSet::NONE;
-        let status = self.status();
-        if status.is_none() && self.kind() == CallKind::Unary {
-            return due;
-        }
         if self.metadata().is_some() {
             due.add(Signal::Head);
         }
-        // A failed single response has nothing to read: only its end is told.
-        let has_failed = self.kind().is_single_response() && status.is_some_and(|status| !status.is_ok());
-        if self.is_readable() && !has_failed {
+        if self.is_readable() {
             due.add(Signal::Readable);
         }
         due
     }
-
-    fn is_readable(&self) -> bool {
-        self.is_readable()
-    }
-
-    fn buffered(&self) -> usize {
-        self.buffered()
-    }
-
-    fn need(&self) -> usize {
-        self.need()
-    }
 }
 
 impl Machine for ServerCall {
-    fn handle_data(&mut self, data: Bytes, landing: &mut Landing<'_>) {
-        self.handle_data_in(data, landing);
-    }
-
-    fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        self.extend_message(octets, landing)
-    }
-
-    fn handle_end(&mut self) {
-        self.handle_end(None);
-    }
-
-    fn recv(&mut self, pool: &mut BufferPool) -> Recv {
-        self.recv_in(pool)
-    }
-
-    fn recv_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
-        self.recv_run(max, pool)
-    }
-
-    fn envelope(&mut self, len: usize, compressed: bool) -> Result<Option<[u8; 5]>, SendError> {
-        self.envelope(len, compressed)
-    }
-
-    fn send_side(&self) -> &SendSide {
-        self.send_side()
-    }
-
-    fn next_side(&mut self) -> Option<&mut SendSide> {
-        self.next_side()
-    }
+    delegations!();
 
     fn keep(&mut self, message: Bytes) -> Option<Bytes> {
         self.keep(message)
-    }
-
-    fn send_error(&self) -> Option<SendError> {
-        self.send_error()
     }
 
     fn metadata(&self) -> Option<&Metadata> {
@@ -256,17 +240,5 @@ impl Machine for ServerCall {
 
     fn due(&self) -> SignalSet {
         if self.is_readable() { Signal::Readable.into() } else { SignalSet::NONE }
-    }
-
-    fn is_readable(&self) -> bool {
-        self.is_readable()
-    }
-
-    fn buffered(&self) -> usize {
-        self.buffered()
-    }
-
-    fn need(&self) -> usize {
-        self.need()
     }
 }

@@ -4,13 +4,16 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Connection;
 use super::calls::Call;
 use super::encode::{EncodeError, Fill, encode};
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
-use crate::buf::{Encoded, FlushPolicy};
+use super::whole::WholeResponse;
+use crate::buf::{Encoded, FlushPolicy, Landing};
 use crate::call::{
     Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ResponseKind, ServerCall, ServiceVariant,
     Status, success_trailers,
@@ -92,6 +95,51 @@ impl Connection<Server> {
         }
         self.state.tells_incoming = true;
         None
+    }
+
+    /// Keeps the call of a request for the application to accept, unless its head is refused; `receive` gives it what
+    /// came with the head.
+    #[inline]
+    fn begin_call(
+        &mut self,
+        stream: StreamKey,
+        head: Arc<RequestHead>,
+        now: Instant,
+        receive: impl FnOnce(&mut ServerCall, &mut Landing<'_>),
+    ) {
+        let accepted = match self.state.accepted(head) {
+            Ok(accepted) => accepted,
+            Err(answer) => {
+                self.http.send_head(stream, answer, true);
+                self.http.release(stream);
+                return;
+            }
+        };
+        let (id, call) = self.calls.insert_with(|| Call::new(ServerCall::new(accepted, now), stream));
+        if call.machine.failure().is_some() {
+            return self.refuse(id);
+        }
+        if let Some(at) = call.machine.deadline() {
+            self.deadlines.insert(at, id);
+        }
+        self.http.bind(stream, id.index() as u32);
+        self.state.backlog.push_back(id);
+        if core::mem::take(&mut self.state.tells_incoming) {
+            self.events.push(Event::Incoming);
+        }
+        receive(&mut call.machine, &mut Landing { pool: &mut self.landing_pool, may_come: 0 });
+        if call.machine.failure().is_some() {
+            self.settle(id);
+        }
+    }
+
+    /// Answers a call that its head has failed: the application need not know.
+    #[cold]
+    fn refuse(&mut self, id: CallId) {
+        if let Some(status) = self.calls.get(id).and_then(|call| call.machine.failure().cloned()) {
+            let _ = self.answer(id, &status, &Metadata::new());
+            self.remove(id);
+        }
     }
 
     /// Ends the response with `status` and lets go of the stream; the engine sends what is queued.
@@ -203,13 +251,12 @@ impl CallMut<'_, Server> {
         now: Instant,
     ) -> Result<(), SendError> {
         let now = self.conn.advance(now);
-        if let Some(len) =
-            codec.encoded_len(response).filter(|&len| self.conn.is_fast_response(self.id, (head, trailers), len))
-        {
+        if let Some(len) = codec.encoded_len(response) {
             let fill: Fill<'_> = &mut |dst| codec.encode(response, dst);
-            let answered = self.conn.answer_in_place(self.id, len, fill, (head, trailers), now);
-            self.conn.remove(self.id);
-            return answered;
+            if let Some(answered) = self.conn.answer_in_place(self.id, len, fill, (head, trailers), now) {
+                self.conn.remove(self.id);
+                return answered;
+            }
         }
         match encode(codec, response, self.conn.config.max_send_message) {
             Ok(bytes) => self.respond_encoded(Encoded { bytes, compressed: false }, head, trailers, now),
@@ -288,35 +335,24 @@ impl Behaviour for Server {
     type State = ServerState;
 
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant) {
-        let accepted = match conn.state.accepted(head) {
-            Ok(accepted) => accepted,
-            Err(answer) => {
-                conn.http.send_head(stream, answer, true);
-                conn.http.release(stream);
-                return;
+        conn.begin_call(stream, head, now, |call, _| {
+            if end {
+                call.handle_end(None);
             }
-        };
-        let mut machine = ServerCall::new(accepted, now);
-        if end {
-            machine.handle_end(None);
-        }
-        if let Some(status) = machine.failure().cloned() {
-            // Refused by its head: the application need not know.
-            let _ = answer(&mut conn.http, stream, &mut machine, &status, &Metadata::new());
-            conn.http.release(stream);
-            return;
-        }
-        let deadline = machine.deadline();
-        let id = conn.calls.insert(Call::new(machine, stream, deadline));
-        conn.http.bind(stream, id.index() as u32);
-        if let Some(at) = deadline {
-            conn.deadlines.insert(at, id);
-        }
-        conn.state.backlog.push_back(id);
-        if core::mem::take(&mut conn.state.tells_incoming) {
-            conn.events.push(Event::Incoming);
-        }
+        });
     }
+
+    fn whole_request(
+        conn: &mut Connection<Self>,
+        stream: StreamKey,
+        head: Arc<RequestHead>,
+        body: Bytes,
+        now: Instant,
+    ) {
+        conn.begin_call(stream, head, now, |call, landing| call.handle_whole(body, landing));
+    }
+
+    fn whole_response(_: &mut Connection<Self>, _: WholeResponse) {}
 
     fn response(_: &mut Connection<Self>, _: CallId, _: Arc<ResponseHead>, _: bool) {}
 

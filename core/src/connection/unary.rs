@@ -6,15 +6,16 @@
 use alloc::sync::Arc;
 
 use super::Connection;
+use super::calls::Call;
 use super::client::{ClientState, Planned, open_error};
 use super::encode::{Fill, encode_in_place};
 use super::role::{Client, Role, Server};
 use super::server::{HEAD_OVERHEAD, ServerState, answer, encode_failure};
-use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind};
+use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind, ServerCall, request_rest};
 use crate::error::{OpenError, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, Rest};
-use crate::http2::Message;
+use crate::http2::{Http2, Message};
 use crate::time::Instant;
 
 /// Octets in front of a message, in the dialects that have any.
@@ -50,43 +51,22 @@ impl Connection<Client> {
     ) -> Result<CallId, OpenError> {
         let ClientState { plans, own_fields, .. } = &mut self.state;
         let Planned { plan, head } = plans.get_mut(place).ok_or(OpenError::Unsupported)?;
-        let mut machine = ClientCall::of(Arc::clone(plan), options.timeout.map(|timeout| now + timeout));
-        let prefix = machine.envelope(len, false).map_err(open_error)?;
-        machine.finish().map_err(open_error)?;
-        let (deadline, call) = (machine.deadline_field(), self.calls.next_id().index() as u32);
-        let rest = machine.request_rest(options, own_fields);
+        let mut send = plan.send_side();
+        let prefix = send.envelope(len, false).and_then(|prefix| send.seal().map(|()| prefix)).map_err(open_error)?;
+        let rest = request_rest(options, send.body_len(), own_fields);
+        let at = options.timeout.map(|timeout| now + timeout);
+        let (deadline, call) = (at.and_then(|at| plan.deadline_field(at)), self.calls.next_index());
         let mut region = self.http.write_request(head, rest, deadline, call, Message { prefix, len }, now)?;
         encode_in_place(region.payload(), len, fill).map_err(OpenError::Codec)?;
         let stream = region.commit(None);
-        Ok(self.insert(machine, stream))
+        let plan = Arc::clone(plan);
+        Ok(self.insert_with(stream, at, || ClientCall::sending(plan, at, send)))
     }
 }
 
 impl Connection<Server> {
-    /// Whether a response with a message of `len` bytes takes the fast path.
-    pub(super) fn is_fast_response(
-        &self,
-        id: CallId,
-        (metadata, trailers): (&Metadata, &Metadata),
-        len: usize,
-    ) -> bool {
-        let Some(call) = self.calls.get(id).filter(|_| self.unary_fast_path) else { return false };
-        let machine = &call.machine;
-        let is_whole = machine.kind() == Some(CallKind::Unary) && !machine.is_head_sent();
-        // Where the head tells the outcome and is all of the response, nothing could revoke it any more.
-        let is_revocable = len > 0 || !machine.keeps_response();
-        is_whole
-            && is_revocable
-            && !call.is_over
-            && machine.failure().is_none()
-            && !machine.is_send_finished()
-            && len <= self.config.max_send_message
-            && ResponseKind::exists_for(machine.request())
-            && machine.max_own_list_size(metadata, trailers) + HEAD_OVERHEAD <= self.http.send_header_limit()
-            && self.http.has_room_for_response(call.stream, len.saturating_add(PREFIX))
-    }
-
-    /// Answers with success and a message of `len` bytes that `fill` encodes.
+    /// Answers with success and a message of `len` bytes that `fill` encodes. `None` if the response cannot take the fast
+    /// path, and then nothing happened.
     ///
     /// If the codec fails or lies about the length, trailers behind the head tell the peer; where the head has told of
     /// success already, a reset does.
@@ -97,38 +77,59 @@ impl Connection<Server> {
         fill: Fill<'_>,
         (metadata, trailers): (&Metadata, &Metadata),
         now: Instant,
-    ) -> Result<(), SendError> {
-        let Some(call) = self.calls.get_mut(id) else { return Err(SendError::Finished) };
+    ) -> Option<Result<(), SendError>> {
+        let call = self.calls.get_mut(id).filter(|call| self.unary_fast_path && !call.is_over)?;
+        let (machine, http) = (&call.machine, &mut self.http);
+        let is_fast = machine.is_response_due(len)
+            && len <= self.config.max_send_message
+            && ResponseKind::exists_for(machine.request())
+            && machine.max_own_list_size(metadata, trailers) + HEAD_OVERHEAD <= http.send_header_limit()
+            && http.has_room_for_response(call.stream, len.saturating_add(PREFIX));
+        if !is_fast {
+            return None;
+        }
+        // Nobody else ends it, should the codec unwind.
         call.is_over = true;
-        let (machine, stream, http) = (&mut call.machine, call.stream, &mut self.http);
-        let ServerState { heads, success, .. } = &mut self.state;
-        let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
-            let (kind, head) = ResponseKind::of(machine.request());
-            heads.insert((kind, head.into()))
-        });
-        let Some((_, head)) = heads.get_mut(place) else { return Err(SendError::Finished) };
-        machine.begin()?;
-        let prefix = machine.envelope(len, false)?;
-        let is_end = machine.keeps_response();
-        if is_end {
-            machine.seal()?;
-        }
-        let mut own = Headers::new();
-        let rest = machine.success_rest(metadata, trailers, &mut own);
-        let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
-        if let Err(error) = encode_in_place(region.payload(), len, fill) {
-            if !is_end {
-                region.retract();
-                answer(http, stream, machine, &encode_failure(&error), &Metadata::new())?;
-            }
-            return Err(SendError::Codec(error));
-        }
-        if is_end {
-            region.commit(None);
-        } else {
-            machine.seal()?;
-            region.commit(Some((success, Rest { fields: trailers.as_headers(), ..Rest::NONE })));
-        }
-        Ok(())
+        Some(write_answer(call, http, &mut self.state, (len, fill), (metadata, trailers), now))
     }
+}
+
+fn write_answer(
+    call: &mut Call<ServerCall>,
+    http: &mut Http2,
+    state: &mut ServerState,
+    (len, fill): (usize, Fill<'_>),
+    (metadata, trailers): (&Metadata, &Metadata),
+    now: Instant,
+) -> Result<(), SendError> {
+    let (machine, stream) = (&mut call.machine, call.stream);
+    let ServerState { heads, success, .. } = state;
+    let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
+        let (kind, head) = ResponseKind::of(machine.request());
+        heads.insert((kind, head.into()))
+    });
+    let Some((_, head)) = heads.get_mut(place) else { return Err(SendError::Finished) };
+    machine.begin()?;
+    let prefix = machine.envelope(len, false)?;
+    let is_end = machine.keeps_response();
+    if is_end {
+        machine.seal()?;
+    }
+    let mut own = Headers::new();
+    let rest = machine.success_rest(metadata, trailers, &mut own);
+    let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
+    if let Err(error) = encode_in_place(region.payload(), len, fill) {
+        if !is_end {
+            region.retract();
+            answer(http, stream, machine, &encode_failure(&error), &Metadata::new())?;
+        }
+        return Err(SendError::Codec(error));
+    }
+    if is_end {
+        region.commit(None);
+    } else {
+        machine.seal()?;
+        region.commit(Some((success, Rest { fields: trailers.as_headers(), ..Rest::NONE })));
+    }
+    Ok(())
 }

@@ -133,7 +133,7 @@ impl<'a, R: Role> CallMut<'a, R> {
 
     /// When the call expires.
     pub fn deadline(&self) -> Option<Instant> {
-        self.conn.calls.get(self.id).and_then(|call| call.deadline)
+        self.conn.calls.get(self.id).and_then(|call| call.machine.deadline())
     }
 
     /// Bytes that may be sent before [`SendError::Blocked`]; one message may exceed it.

@@ -5,23 +5,30 @@
 //! [`Connection::take_outcome`] is `recv`, [`metadata`](CallMut::metadata) and [`release`](CallMut::release). The many
 //! steps stay, for calls that come in parts; both ways give the same.
 
+use alloc::sync::Arc;
+
+use bytes::Bytes;
+
 use super::Connection;
-use super::role::{Client, Server};
+use super::calls::Signal;
+use super::client::is_closing;
+use super::role::{Behaviour, Client, Server};
 use super::view::CallMut;
-use crate::buf::{FlushPolicy, MessageBuf};
-use crate::call::{CallKind, Metadata, Recv, Status};
+use crate::buf::{FlushPolicy, Landing, MessageBuf};
+use crate::call::{CallKind, Outcome};
 use crate::event::CallId;
+use crate::http::{Headers, ResponseHead};
+use crate::http2::StreamKey;
 use crate::time::Instant;
 
-/// How a call of a client ended: all there is to know of it.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The message that was not pulled yet, if there is one. An error leaves none where only one is expected.
-    pub message: Option<MessageBuf>,
-    /// Metadata of the response's head; empty if there was no head.
-    pub metadata: Metadata,
-    /// The status, whose metadata are the trailers.
-    pub status: Status,
+/// A response of which everything is there, as [`Incoming::WholeResponse`](crate::http2::Incoming) tells it, with its
+/// body.
+pub(crate) struct WholeResponse {
+    pub(super) stream: StreamKey,
+    pub(super) call: u32,
+    pub(super) head: Arc<ResponseHead>,
+    pub(super) body: Bytes,
+    pub(super) trailers: Option<Arc<Headers>>,
 }
 
 impl CallMut<'_, Server> {
@@ -32,16 +39,16 @@ impl CallMut<'_, Server> {
     pub fn expect_request(&mut self, kind: CallKind, now: Instant) -> Option<MessageBuf> {
         self.conn.advance(now);
         let call = self.conn.calls.get_mut(self.id)?;
-        call.machine.expect(kind);
-        if kind.is_single_request() && call.machine.is_readable() {
-            if let Recv::Message(message) = self.recv() {
-                self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
-                return Some(message);
-            }
+        let request = call.machine.expect_request(kind, &mut self.conn.landing_pool);
+        if !kind.is_single_response() {
+            self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
         }
-        self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
-        self.conn.settle(self.id);
-        None
+        match &request {
+            // The peer's half is over: there is no window to open.
+            Some(request) => self.conn.landing_pool.keep_message(request),
+            None => self.conn.settle(self.id),
+        }
+        request
     }
 }
 
@@ -51,13 +58,61 @@ impl Connection<Client> {
     ///
     /// Messages of a stream of responses that were not pulled are dropped, but for the first.
     pub fn take_outcome(&mut self, id: CallId) -> Option<Outcome> {
-        let mut call = self.call(id)?;
-        call.status()?;
-        let message = match call.recv() {
-            Recv::Message(message) => Some(message),
-            Recv::Blocked | Recv::End => None,
+        let call = self.calls.get_mut(id)?;
+        let outcome = call.machine.take_outcome(&mut self.landing_pool)?;
+        if let Some(message) = &outcome.message {
+            self.landing_pool.keep_message(message);
+        }
+        self.remove(id);
+        Some(outcome)
+    }
+
+    /// Hands a response that is whole to its call. One of a single message and success, all of whose fields are known,
+    /// ends the call at once.
+    pub(super) fn finish_call(&mut self, response: WholeResponse) {
+        let WholeResponse { stream, call: index, head, body, trailers } = response;
+        let Some((id, call)) = self.calls.at(index) else {
+            self.http.end_whole(stream);
+            return;
         };
-        let metadata = call.metadata().cloned().unwrap_or_default();
-        Some(Outcome { message, metadata, status: call.release()? })
+        let reply = self.state.known_reply(call.machine.plan(), &head);
+        let outcome = trailers.as_ref().map(|trailers| self.state.known_outcome(trailers));
+        let ended = match (reply, outcome) {
+            (Some(reply), None) => call.machine.handle_success(reply, body, None),
+            (Some(reply), Some(Some(status))) => call.machine.handle_success(reply, body, Some(status)),
+            _ => Err(body),
+        };
+        if let Err(body) = ended {
+            return self.finish_in_steps(id, WholeResponse { stream, call: index, head, body, trailers });
+        }
+        call.is_over = true;
+        let is_closing = call.machine.status().is_some_and(is_closing);
+        if call.signals.raise(Signal::Finished.into()) {
+            self.events.push_call(id);
+        }
+        self.http.end_whole(stream);
+        if is_closing {
+            self.retire();
+        }
+    }
+
+    /// Hands a response that is whole to its call as if it came frame by frame: what the call has no use for any more
+    /// once it reset the stream is dropped.
+    fn finish_in_steps(&mut self, id: CallId, response: WholeResponse) {
+        let WholeResponse { stream, call, head, body, trailers } = response;
+        self.with(call, |conn, id| Client::response(conn, id, head, false));
+        let end = trailers.is_none();
+        let goes_on = if end { self.http.end_whole(stream) } else { self.http.is_live(stream) };
+        if let Some(call) = self.calls.get_mut(id).filter(|_| goes_on) {
+            let paid = call.machine.buffered() + body.len();
+            call.machine.handle_data_in(body, &mut Landing { pool: &mut self.landing_pool, may_come: 0 });
+            if end {
+                call.machine.handle_end(None);
+            }
+            self.delivered(id, stream, paid);
+        }
+        if let Some(trailers) = trailers.filter(|_| self.http.end_whole(stream)) {
+            self.with(call, |conn, id| Client::trailers(conn, id, trailers));
+        }
     }
 }

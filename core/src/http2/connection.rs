@@ -281,6 +281,7 @@ impl Http2 {
     }
 
     /// The call that a stream belongs to; `u32::MAX` if there is none.
+    #[cfg(test)]
     pub(crate) fn call_of(&self, key: StreamKey) -> u32 {
         self.streams.get(key).map_or(u32::MAX, |stream| stream.call)
     }

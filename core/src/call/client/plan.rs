@@ -11,7 +11,8 @@ use crate::call::protocol::{self, Protocol, ProtocolSpec, TripleHeaders};
 use crate::call::send::SendSide;
 use crate::encodings::{Encodings, IDENTITY};
 use crate::error::OpenError;
-use crate::http::{HeaderName, Headers, Method, RequestHead};
+use crate::http::{DeadlineField, HeaderName, Headers, Method, RequestHead};
+use crate::time::Instant;
 
 /// `user-agent` of every request.
 pub(super) const USER_AGENT: &str = concat!("trirpc/", env!("CARGO_PKG_VERSION"));
@@ -107,12 +108,20 @@ impl Plan {
         self.head(self.send_side().announces_encoding(), scheme, authority)
     }
 
-    /// Whether a call may compress its messages.
-    pub(super) fn send_side(&self) -> SendSide {
+    /// The field that tells a deadline.
+    pub(crate) fn deadline_field(&self, at: Instant) -> Option<DeadlineField> {
+        let field = self.spec.timeout()?;
+        Some(DeadlineField { at, name: field.name, format: field.format.format() })
+    }
+
+    /// What a call may send.
+    #[inline]
+    pub(crate) fn send_side(&self) -> SendSide {
         let (single, compresses) = (self.kind.is_single_request(), self.compression.is_some());
         SendSide::new(self.spec.body, single, self.max_send_message, compresses)
     }
 
+    #[inline]
     pub(super) fn decoder(&self) -> Decoder {
         Decoder::new(self.spec.body, self.max_recv_message)
     }

@@ -141,6 +141,31 @@ impl ClientCall {
         self.end(status);
     }
 
+    /// A whole response that is a success of one message, as it mostly is: [`handle_reply`](Self::handle_reply),
+    /// [`handle_data`](Self::handle_data) and [`handle_outcome`](Self::handle_outcome) in one step. `trailers` is the
+    /// status in them; without trailers the head has told it.
+    ///
+    /// # Errors
+    /// It is another response, and nothing happened that these steps do not do as well.
+    pub(crate) fn handle_success(
+        &mut self,
+        reply: &Arc<Reply>,
+        body: Bytes,
+        trailers: Option<&Status>,
+    ) -> Result<(), Bytes> {
+        let is_awaited = matches!(self.state, State::AwaitHead) && self.plan.kind.is_single_response();
+        let status = if reply.is_whole { reply.success.as_ref() } else { trailers };
+        let status = status.filter(|status| is_awaited && status.is_ok() && reply.is_usable());
+        let Some(status) = status.cloned() else { return Err(body) };
+        if let Some(encoding) = reply.encoding {
+            self.decoder.allow_compressed(encoding);
+        }
+        self.decoder.push_whole(body)?;
+        self.head = Head::Reply(Arc::clone(reply));
+        self.close(status, SendError::Finished);
+        Ok(())
+    }
+
     /// The peer reset the stream. Complete messages of a stream can still be pulled.
     pub fn handle_reset(&mut self, code: ErrorCode) {
         match (&self.state, &self.head) {
@@ -185,9 +210,8 @@ impl ClientCall {
     /// Ends a response whose head told the outcome: with its message, or with the error that its body explains.
     fn end_whole(&mut self, reply: &Reply) {
         self.decoder.end();
-        if reply.http == 200 {
-            let trailers = reply.trailers.clone();
-            return self.end(Status::from_peer(Code::Ok as u32, Cow::Borrowed(""), Bytes::new(), trailers));
+        if let Some(status) = &reply.success {
+            return self.end(status.clone());
         }
         let body = self.decoder.pull(&mut BufferPool::new(0));
         let body = body.map(|mut body| body.copy_to_bytes(body.len())).unwrap_or_default();

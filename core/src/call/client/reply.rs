@@ -1,14 +1,17 @@
 //! What the head of a response says to the calls of a plan.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use core::ptr;
+
+use bytes::Bytes;
 
 use super::Plan;
 use crate::call::compress::{self, Announced};
 use crate::call::envelope::peer_fault;
 use crate::call::metadata::Metadata;
 use crate::call::protocol::Trailers;
-use crate::call::status::{Origin, Status};
+use crate::call::status::{Code, Origin, Status};
 use crate::call::{decimal, prefixed, trailers};
 use crate::http::{HeaderName, Headers, ResponseHead};
 
@@ -23,6 +26,8 @@ pub(crate) struct Reply {
     /// The head told the outcome, with the trailers; the body is the message, or explains the error.
     pub(super) is_whole: bool,
     pub(super) trailers: Metadata,
+    /// The outcome, where the head told it and it is success.
+    pub(super) success: Option<Status>,
     /// A status in a head that does not tell the outcome, which counts only if nothing follows.
     pub(super) early: Option<Status>,
     /// Why the body cannot be taken.
@@ -40,10 +45,16 @@ impl Reply {
             content_length: None,
             is_whole: false,
             trailers: Metadata::new(),
+            success: None,
             early: None,
             unusable: None,
             not_rpc: None,
         }
+    }
+
+    /// Whether the body has the messages of a call.
+    pub(super) const fn is_usable(&self) -> bool {
+        self.unusable.is_none() && self.not_rpc.is_none()
     }
 
     /// The metadata of an error are fields of the head, as those before a response are.
@@ -110,6 +121,11 @@ impl Plan {
         }
         reply.content_length = head.headers.get(&HeaderName::CONTENT_LENGTH).and_then(|value| decimal::parse(value));
         (reply.metadata, reply.trailers) = prefixed::decode(head.headers, prefix);
+        if head.status == 200 {
+            let trailers = reply.trailers.clone();
+            let status = Status::from_peer(Code::Ok as u32, Cow::Borrowed(""), Bytes::new(), trailers);
+            reply.success = Some(status);
+        }
         reply
     }
 

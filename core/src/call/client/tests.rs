@@ -11,7 +11,7 @@ use super::*;
 use crate::call::error_json::MAX_TEXT;
 use crate::call::{Code, Encodings, Origin, Protocol};
 use crate::error::StreamError;
-use crate::http::{Method, ResponseHead};
+use crate::http::{DeadlineField, Method, ResponseHead};
 
 const LIMITS: CallLimits = limits(&[]);
 const GZIP: CallLimits = limits(&["gzip"]);

@@ -67,6 +67,18 @@ impl ServerCall {
         Ok(())
     }
 
+    /// Whether a message of `len` bytes can be all of the response, and its only one; should it fail, there has to be a
+    /// way to tell.
+    pub(crate) fn is_response_due(&self, len: usize) -> bool {
+        // Where the head tells the outcome and is all of the response, nothing could revoke it any more.
+        let is_revocable = len > 0 || !self.keeps_response();
+        self.kind == Some(CallKind::Unary)
+            && !self.is_head_sent
+            && is_revocable
+            && self.failure().is_none()
+            && !self.send.is_finished()
+    }
+
     /// Whether [`head`](Self::head) was called.
     pub fn is_head_sent(&self) -> bool {
         self.is_head_sent
