@@ -13,7 +13,7 @@ fn ack_ping(frame: &Sent) -> Vec<u8> {
     frame_of(Kind::PING, frame::ACK, 0, &frame.payload)
 }
 
-/// Checklist §2.4 "server graceful": GOAWAY(2^31−1) and PING, requests under way are served, then
+/// `h2:B75`, `h2:P7`, checklist §2.4 "server graceful": GOAWAY(2^31−1) and PING, requests under way are served, then
 /// GOAWAY(last), later ones are dropped, and the end comes with the last stream.
 #[test]
 fn a_server_shuts_down_in_two_steps() {

@@ -156,7 +156,7 @@ fn a_malformed_block_is_read_to_its_end() {
     assert_eq!(head.headers.get(&HeaderName::from_static("x-kept")).unwrap(), "in the table");
 }
 
-/// `h2:B46`, `h2:B47`, `h2:F8`, `h2:F11`: a frame that carries a field block and cannot be read loses the state of
+/// `h2:B46`, `h2:B47`, `h2:F8`, `h2:F9`, `h2:F11`: a frame that carries a field block and cannot be read loses the state of
 /// HPACK, and with it the connection.
 #[test]
 fn a_head_that_cannot_be_read_ends_the_connection() {
