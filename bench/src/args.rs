@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use trirpc::Protocol;
+use trirpc::server::InlineHandlers;
 use trirpc_bench::echo::{Feed, Mode, Operation};
 use trirpc_bench::gates::{Cell, Gates};
 use trirpc_bench::load::{Io, Length, Load};
@@ -13,7 +14,7 @@ use trirpc_bench::load::{Io, Length, Load};
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Serve { addr: String, io: Io, cores: Option<usize> },
+    Serve { addr: String, io: Io, cores: Option<usize>, inlines: InlineHandlers },
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
@@ -25,7 +26,12 @@ pub(crate) fn parse() -> Command {
     let matches = clap().get_matches();
     match matches.subcommand() {
         Some(("serve", given)) => {
-            Command::Serve { addr: one(given, "addr"), io: io(given), cores: given.get_one("cores").copied() }
+            let inlines = match one::<String>(given, "inline").as_str() {
+                "never" => InlineHandlers::Never,
+                "always" => InlineHandlers::Always,
+                _ => InlineHandlers::default(),
+            };
+            Command::Serve { addr: one(given, "addr"), io: io(given), cores: given.get_one("cores").copied(), inlines }
         }
         Some(("load", given)) => Command::Load(Box::new(load(given))),
         Some(("gates", given)) => Command::Gates(gates(given)),
@@ -53,6 +59,15 @@ fn clap() -> Clap {
                         .value_name("N")
                         .value_parser(value_parser!(usize))
                         .help("Event loops, each on a thread of its own; 0 for one a core"),
+                )
+                .arg(
+                    Arg::new("inline")
+                        .long("inline")
+                        .default_value("quick")
+                        .value_parser(PossibleValuesParser::new(["quick", "never", "always"]))
+                        .help(
+                            "Handlers that run where their connection is read; under an emulator the clock cannot tell",
+                        ),
                 ),
         )
         .subcommand(load_command(addr().help("The server")))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use async_executor::Executor;
-use trirpc::server::ServerBuilder;
+use trirpc::server::{InlineHandlers, ServerBuilder};
 use trirpc::{Config, EventLoop, Router, Server};
 use trirpc_meter::allocations;
 
@@ -19,14 +19,15 @@ pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 ///
 /// # Errors
 /// The address cannot be listened on, or the listener failed.
-pub fn run(addr: &str, io: Io, cores: Option<usize>) -> io::Result<()> {
+pub fn run(addr: &str, io: Io, cores: Option<usize>, inlines: InlineHandlers) -> io::Result<()> {
     if let Err(error) = allocations::publish() {
         eprintln!("allocations of this server are not published: {error}");
     }
     let mut config = Config::default();
     config.max_recv_message = MAX_MESSAGE;
     config.max_send_message = MAX_MESSAGE;
-    let server = Server::builder(Router::new().add(EchoServer::new(EchoService))).config(config);
+    let router = Router::new().add(EchoServer::new(EchoService)).inline_handlers(inlines);
+    let server = Server::builder(router).config(config);
     match (cores, io) {
         (Some(cores), _) => smol::block_on(serve(server.cores(cores), addr)),
         (None, Io::Loop) => {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use trirpc_core::Config;
-use trirpc_rpc::Router;
+use trirpc_rpc::{InlineHandlers, Router};
 
 use crate::address::ListenAddress;
 use crate::cores::serve_on_cores;
@@ -128,12 +128,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether every handler gets a task before it is polled: [`Router::spawn_handlers`]. Off at first: a handler that
-    /// is ready at once runs where its connection is read, and only one that waits becomes a task, which any thread of
-    /// the executor may run. Connections whose handlers compute for long find that out, and make tasks of them.
+    /// Which handlers run where their connection is read, for one poll: [`Router::inline_handlers`]. At first all, unless
+    /// they compute for long; one that waits becomes a task, which any thread of the executor may run.
     #[must_use]
-    pub fn spawn_handlers(mut self, always: bool) -> Self {
-        self.router = Arc::new(Arc::unwrap_or_clone(self.router).spawn_handlers(always));
+    pub fn inline_handlers(mut self, inlines: InlineHandlers) -> Self {
+        self.router = Arc::new(Arc::unwrap_or_clone(self.router).inline_handlers(inlines));
         self
     }
 

@@ -39,6 +39,8 @@ impl Set {
 }
 
 impl Compressions {
+    pub(crate) const NONE: Self = Self(None);
+
     /// One more that is offered to the peer; the first is preferred.
     pub(crate) fn accept(&mut self, algorithm: Arc<dyn Compression>) {
         self.sets().accept.add(algorithm);

@@ -63,8 +63,8 @@ pub use marker::{BoxFuture, MaybeSend, MaybeSync};
 pub use raw::{CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
 pub use response::Response;
 pub use server::{
-    Context, Extensions, Handling, HeadersMut, IncomingCall, Layered, NextService, Router, ServerTask, Service,
-    ServiceDescriptor, ServiceLayer, serve_connection,
+    Context, Extensions, Handling, HeadersMut, IncomingCall, InlineHandlers, Layered, NextService, Router, ServerTask,
+    Service, ServiceDescriptor, ServiceLayer, serve_connection,
 };
 pub use session::{ClientSession, ServerSession};
 pub use streaming::{Sender, Streaming};

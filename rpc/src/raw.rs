@@ -144,6 +144,11 @@ impl CallKey {
         self.index as usize
     }
 
+    /// Both in one number.
+    pub(crate) const fn bits(self) -> u64 {
+        (self.index as u64) << 32 | self.generation as u64
+    }
+
     /// The generation of its content.
     pub const fn generation(self) -> u32 {
         self.generation
@@ -255,11 +260,13 @@ struct Share {
     done: bool,
     /// The carrier knows already that this share is gone.
     released: bool,
+    /// The carrier keeps the waker of who asks for the outcome, since the call was started.
+    awaited: bool,
 }
 
 impl Share {
     fn new(carrier: Arc<dyn Carrier>, key: CallKey, half: Half) -> Self {
-        Self { carrier, key, half, done: false, released: false }
+        Self { carrier, key, half, done: false, released: false, awaited: false }
     }
 
     /// Follows the call to the session on which it runs by now.
@@ -291,6 +298,14 @@ impl RawCall {
     /// A handle to the call that `carrier` knows as `key`. The handle owns both directions.
     pub fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
         Self(Share::new(carrier, key, Half::Both))
+    }
+
+    /// Says that `carrier` keeps the waker that came with the start of the call, and wakes it as if it had been left by
+    /// [`RawReceiver::poll_outcome`], which found nothing.
+    #[must_use]
+    pub fn awaited(mut self) -> Self {
+        self.0.awaited = true;
+        self
     }
 
     /// A call that failed before it started.
@@ -378,6 +393,11 @@ impl RawReceiver {
     /// The receiving half of a call that `carrier` knows as `key`.
     pub(crate) fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
         Self(Share::new(carrier, key, Half::Recv))
+    }
+
+    /// Whether [`poll_outcome`](Self::poll_outcome) was spared its first look: see [`RawCall::awaited`].
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.0.awaited
     }
 
     /// As [`Carrier::poll_head`].

@@ -14,20 +14,27 @@ OURS = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "rele
 
 SERVER_CORE, CLIENT_CORE = "0", "1"
 ONE_THREAD = {"GOMAXPROCS": "1"}
+# What a server of ours comes to by itself where its handlers only echo.
+INLINE = ("--inline", "always")
 
 # Ports below the range from which the kernel takes those of clients.
 _port = 20000 + os.getpid() % 5000
 
 
 class Program:
-    """A command; `pinned` to one core unless it is to run as its users run it."""
+    """A command; `pinned` to one core unless it is to run as its users run it.
 
-    def __init__(self, *command, env=None, pinned=True):
+    Under a profiler, fifty times as slow, the clock would choose otherwise than it does in a run: `profiled` are the
+    arguments that fix what a run chooses.
+    """
+
+    def __init__(self, *command, env=None, pinned=True, profiled=()):
         self.command, self.env, self.pinned = [str(word) for word in command], env or {}, pinned
+        self.profiled = profiled
 
     def line(self, core, *arguments, under=()):
         pin = ["taskset", "-c", core] if self.pinned else []
-        return [*pin, *under, *self.command, *arguments]
+        return [*pin, *under, *self.command, *(self.profiled if under else ()), *arguments]
 
     def environment(self):
         return {**os.environ, **self.env}
@@ -42,8 +49,8 @@ def _go(name, role, pinned=True):
 
 
 SERVERS = {
-    "trirpc": Program(OURS / "trirpc-bench", "serve"),
-    "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop"),
+    "trirpc": Program(OURS / "trirpc-bench", "serve", profiled=INLINE),
+    "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop", profiled=INLINE),
     "floor": _rust("floor-server", "--io", "epoll"),
     "floor-smol": _rust("floor-server", "--io", "smol"),
     "tonic": _rust("tonic-server"),

@@ -71,7 +71,7 @@ impl<C: Invoke, Req, Res> Future for UnaryResponse<C, Req, Res> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let call = self.0.as_mut().expect("polled after its output");
         let codec = call.response_codec();
-        let mut outcome = ready!(call.poll_with(cx, RawReceiver::poll_outcome))?;
+        let mut outcome = ready!(call.poll_outcome(cx))?;
         // Nothing is repeated any more: the memory of the request may serve the response.
         self.0 = None;
         let message = decode(codec, &mut outcome.message)?;
@@ -101,7 +101,7 @@ impl<C: Invoke, Req, Res> ServerStreamingCall<C, Req, Res> {
     pub fn open(self) -> Streaming<Res> {
         let codec = self.method.default_codec().response;
         let mut single = SingleRequest::new(self.invoke, self.method, self.request, self.setup);
-        let rx = single.start_now();
+        let rx = single.start_now(None);
         Streaming::new(rx, codec, None).within(single.into_parent())
     }
 }

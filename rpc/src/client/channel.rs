@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
 use bytes::BytesMut;
 use trirpc_core::buf::Encoded;
@@ -29,14 +30,15 @@ use crate::session::{Attached, ClientSession};
 pub struct Channel {
     pool: Arc<Pool>,
     waits_for_ready: bool,
-    stack: Stack,
+    /// Shared by clones, of which each call has one.
+    stack: Arc<Stack>,
 }
 
 impl Channel {
     /// A channel to `target`; nothing is connected yet.
     pub fn new(target: Target, connector: impl Connector, options: ChannelOptions) -> Self {
         let stack = Stack { target: Some(Arc::from(target.as_str())), ..Stack::default() };
-        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false, stack }
+        Self { pool: Pool::new(Box::new(connector), target, options), waits_for_ready: false, stack: Arc::new(stack) }
     }
 
     /// A handle whose calls wait through failed attempts, as long as their deadline lets them.
@@ -48,7 +50,7 @@ impl Channel {
     /// A handle that also offers servers to compress their responses so; the first is preferred.
     #[must_use]
     pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
-        self.stack.compressions.accept(Arc::new(compression));
+        self.stack_mut().compressions.accept(Arc::new(compression));
         self
     }
 
@@ -62,23 +64,24 @@ impl Channel {
     pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
         let compression: Arc<dyn Compression> = Arc::new(compression);
         // A server may answer a compressed request by the same compression without looking at what is offered.
-        self.stack.compressions.accept(Arc::clone(&compression));
-        self.stack.compressions.send(compression);
+        let stack = self.stack_mut();
+        stack.compressions.accept(Arc::clone(&compression));
+        stack.compressions.send(compression);
         self
     }
 
     /// A handle whose calls are written by `protocol`, unless they choose one themselves. The default is gRPC.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.stack.protocol = Some(protocol);
+        self.stack_mut().protocol = Some(protocol);
         self
     }
 
     /// A handle whose unary requests are encoded straight into the output, or not, unless a call chooses itself. The
     /// default is the connection's [`unary_fast_path`](trirpc_core::Config::unary_fast_path). No peer sees a difference.
     #[must_use]
-    pub const fn unary_fast_path(mut self, enabled: bool) -> Self {
-        self.stack.unary_fast_path = Some(enabled);
+    pub fn unary_fast_path(mut self, enabled: bool) -> Self {
+        self.stack_mut().unary_fast_path = Some(enabled);
         self
     }
 
@@ -86,14 +89,14 @@ impl Channel {
     /// calls that the layer makes.
     #[must_use]
     pub fn layer(mut self, layer: impl CallLayer) -> Self {
-        self.stack.layers.get_or_insert_default().push(layer);
+        self.stack_mut().layers.get_or_insert_default().push(layer);
         self
     }
 
     /// A handle whose calls this looks at, inside those that were added before.
     #[must_use]
     pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
-        self.stack.interceptors.push(interceptor);
+        self.stack_mut().interceptors.push(interceptor);
         self
     }
 
@@ -115,21 +118,28 @@ impl Channel {
         self.pool.target()
     }
 
+    fn stack_mut(&mut self) -> &mut Stack {
+        Arc::make_mut(&mut self.stack)
+    }
+
     /// Starts a call on a session, or lets it wait for one.
     fn start_with(
         &self,
         method: &MethodSpec,
         options: &CallOptions,
+        waiter: Option<&Waker>,
         on_session: impl Fn(&ClientSession, &CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
         message: impl FnOnce() -> Result<Option<Encoded>, Status>,
         codec: &'static str,
     ) -> RawCall {
-        let (options, mut attached) = match self.stack.prepare(method, options, || self.now()) {
+        let mut prepared = match self.stack.prepare(method, options, || self.now()) {
             Ok(prepared) => prepared,
             Err(status) => return RawCall::failed(status),
         };
+        prepared.attached.waiter = waiter.cloned();
         while let Some(session) = self.pool.pick() {
-            match on_session(&session, &options, &mut attached) {
+            let (options, attached) = prepared.parts();
+            match on_session(&session, options, attached) {
                 Ok(call) => return call,
                 // It was on its way out: nothing was sent, and the next session takes the call.
                 Err((_, OpenError::GoingAway | OpenError::Closed)) => self.pool.remove(&session),
@@ -139,6 +149,9 @@ impl Channel {
                 }
             }
         }
+        let (options, mut attached) = prepared.into_owned();
+        // Its waker waits for the connection first.
+        attached.waiter = None;
         let message = match message() {
             Ok(message) => message,
             Err(status) => {
@@ -146,7 +159,7 @@ impl Channel {
                 return RawCall::failed(status);
             }
         };
-        let request = Request { method: method.clone(), options: options.into_owned(), codec, message, attached };
+        let request = Request { method: method.clone(), options, codec, message, attached };
         let deadline = request.options.timeout.map(|timeout| self.now() + timeout);
         let sleep = deadline.map(|deadline| self.pool.sleep(deadline));
         let call = PendingCall::new(request, deadline, sleep, self.waits_for_ready);
@@ -160,6 +173,7 @@ impl Invoke for Channel {
         self.start_with(
             method,
             options,
+            None,
             |session, options, attached| session.try_start(method, options, codec, attached),
             || Ok(None),
             codec,
@@ -172,10 +186,12 @@ impl Invoke for Channel {
         options: &CallOptions,
         codec: &'static str,
         request: &dyn Encode,
+        waiter: Option<&Waker>,
     ) -> RawCall {
         self.start_with(
             method,
             options,
+            waiter,
             |session, options, attached| session.try_start_unary(method, options, codec, request, attached),
             || encode(request, BytesMut::new(), usize::MAX).map(Some),
             codec,

@@ -1,5 +1,7 @@
 //! The seam below typed calls.
 
+use std::task::Waker;
+
 use trirpc_core::Instant;
 use trirpc_core::call::{CallOptions, MethodSpec};
 
@@ -17,12 +19,16 @@ pub trait Invoke: Clone + MaybeSend + MaybeSync + 'static {
 
     /// Starts a call with a single request, which is encoded before this returns; its send side is
     /// finished.
+    ///
+    /// A `waiter` is going to ask for the outcome at once. Whoever keeps its waker, as the first
+    /// [`poll_outcome`](crate::RawReceiver::poll_outcome) would, says so by [`RawCall::awaited`], and is spared that poll.
     fn start_unary(
         &self,
         method: &MethodSpec,
         options: &CallOptions,
         codec: &'static str,
         request: &dyn Encode,
+        waiter: Option<&Waker>,
     ) -> RawCall;
 
     /// The clock by which deadlines of these calls are measured.

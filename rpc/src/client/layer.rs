@@ -157,7 +157,7 @@ trait Start: MaybeSend + MaybeSync {
 impl<C: Invoke> Start for C {
     fn start(&self, call: &OutgoingCall) -> RawCall {
         match &call.request {
-            Some(request) => self.start_unary(&call.method, &call.options, call.codec, &Encoded(request)),
+            Some(request) => self.start_unary(&call.method, &call.options, call.codec, &Encoded(request), None),
             None => Invoke::start(self, &call.method, &call.options, call.codec),
         }
     }

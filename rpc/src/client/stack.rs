@@ -1,6 +1,6 @@
 //! What a handle for making calls adds to each of them.
 
-use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
 use trirpc_core::Instant;
@@ -27,6 +27,15 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
+    pub(crate) const NONE: Self = Self {
+        compressions: Compressions::NONE,
+        protocol: None,
+        unary_fast_path: None,
+        interceptors: Chain::NONE,
+        layers: None,
+        target: None,
+    };
+
     /// The options of a call with what this adds. The call is not made yet: whoever fails to make it
     /// [abandons](Attached::abandon) what is attached.
     ///
@@ -37,18 +46,19 @@ impl Stack {
         method: &MethodSpec,
         options: &'a CallOptions,
         now: impl FnOnce() -> Instant,
-    ) -> Result<(Cow<'a, CallOptions>, Attached), Status> {
-        let mut options = Cow::Borrowed(options);
+    ) -> Result<Prepared<'a>, Status> {
+        let mut prepared = Prepared { given: options, changed: None, attached: Attached::default() };
         if let (None, Some(protocol)) = (options.protocol, self.protocol) {
-            options.to_mut().protocol = Some(protocol);
+            prepared.options_mut().protocol = Some(protocol);
         }
         if let (None, Some(fast)) = (options.unary_fast_path, self.unary_fast_path) {
-            options.to_mut().unary_fast_path = Some(fast);
+            prepared.options_mut().unary_fast_path = Some(fast);
         }
-        let codings = self.compress(&mut options)?;
-        let observed =
-            if self.interceptors.is_none() { None } else { Some(self.intercept(method, options.to_mut(), now())?) };
-        Ok((options, Attached { codings, observed }))
+        prepared.attached.codings = self.compress(&mut prepared)?;
+        if !self.interceptors.is_none() {
+            prepared.attached.observed = Some(self.intercept(method, prepared.options_mut(), now())?);
+        }
+        Ok(prepared)
     }
 
     fn intercept(&self, method: &MethodSpec, options: &mut CallOptions, now: Instant) -> Result<Box<Observed>, Status> {
@@ -56,10 +66,10 @@ impl Stack {
         let info = CallInfo::new(CallSide::Client, method, protocol, now);
         let mut hooks =
             Hooks::new(&self.interceptors, info.with_peer(self.target.as_ref()).with_replays(options.replays));
-        hooks.info.metadata = std::mem::take(&mut options.metadata);
+        hooks.info.metadata = mem::take(&mut options.metadata);
         hooks.info.timeout = options.timeout;
         let passed = hooks.on_request();
-        options.metadata = std::mem::take(&mut hooks.info.metadata);
+        options.metadata = mem::take(&mut hooks.info.metadata);
         options.timeout = hooks.info.timeout;
         match passed {
             Ok(()) => Ok(Observed::new(hooks)),
@@ -71,7 +81,8 @@ impl Stack {
     }
 
     /// How the messages of a call are compressed and inflated; names it in the options.
-    fn compress(&self, options: &mut Cow<'_, CallOptions>) -> Result<Codings, Status> {
+    fn compress(&self, prepared: &mut Prepared<'_>) -> Result<Codings, Status> {
+        let options = prepared.options();
         let send = match options.compression {
             Some("identity") => None,
             Some(name) => Some(self.compressions.find(name).ok_or_else(|| unknown(name))?),
@@ -80,14 +91,41 @@ impl Stack {
         let name = send.map(|algorithm| algorithm.name());
         if self.compressions.is_none() {
             if options.accept_compressions.as_ref().is_some_and(|names| !names.is_empty()) {
-                options.to_mut().accept_compressions = Some(Encodings::NONE);
+                prepared.options_mut().accept_compressions = Some(Encodings::NONE);
             }
             return Ok(Codings::default());
         }
-        let owned = options.to_mut();
+        let owned = prepared.options_mut();
         owned.compression = name;
         owned.accept_compressions = Some(self.compressions.accept_names());
         Ok(Codings::new(self.compressions.clone(), Compressor::new(send)))
+    }
+}
+
+/// A call that is to be made.
+pub(crate) struct Prepared<'a> {
+    given: &'a CallOptions,
+    /// In place of those that were given.
+    changed: Option<Box<CallOptions>>,
+    pub(crate) attached: Attached,
+}
+
+impl Prepared<'_> {
+    pub(crate) fn options(&self) -> &CallOptions {
+        self.changed.as_deref().unwrap_or(self.given)
+    }
+
+    /// What a session takes to start it.
+    pub(crate) fn parts(&mut self) -> (&CallOptions, &mut Attached) {
+        (self.changed.as_deref().unwrap_or(self.given), &mut self.attached)
+    }
+
+    pub(crate) fn into_owned(self) -> (CallOptions, Attached) {
+        (self.changed.map_or_else(|| self.given.clone(), |changed| *changed), self.attached)
+    }
+
+    fn options_mut(&mut self) -> &mut CallOptions {
+        self.changed.get_or_insert_with(|| Box::new(self.given.clone()))
     }
 }
 
@@ -111,8 +149,8 @@ mod tests {
                 let mut options = CallOptions::default();
                 options.unary_fast_path = call;
                 let prepared = stack.prepare(&METHOD, &options, || Instant::ZERO);
-                let Ok((options, _)) = prepared else { panic!("nothing refuses the call") };
-                assert_eq!(options.unary_fast_path, call.or(channel), "channel {channel:?}, call {call:?}");
+                let Ok(prepared) = prepared else { panic!("nothing refuses the call") };
+                assert_eq!(prepared.options().unary_fast_path, call.or(channel), "channel {channel:?}, call {call:?}");
             }
         }
     }

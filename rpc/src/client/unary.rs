@@ -3,14 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use trirpc_core::call::{Code, Codec, Metadata, Method, Origin, Status};
 
 use super::invoke::Invoke;
 use super::options::Setup;
 use crate::cancel::{Cancelled, poll_parent};
-use crate::raw::{RawCall, RawReceiver, Typed};
+use crate::raw::{Outcome, RawCall, RawReceiver, Typed};
 use crate::streaming::Streaming;
 
 /// A call with a single request, from before its start to its first answer.
@@ -43,14 +43,14 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         self.setup.parent
     }
 
-    /// Starts the call, or starts it again.
-    pub(crate) fn start_now(&mut self) -> RawReceiver {
+    /// Starts the call, or starts it again. A `waiter` asks for its outcome at once.
+    pub(crate) fn start_now(&mut self, waiter: Option<&Waker>) -> RawReceiver {
         let codec = self.method.default_codec();
         let call = match self.setup.start(|| self.invoke.now()) {
             Ok(options) => {
                 let request = Typed::new(codec.request, &self.request);
                 match self.invoke.layers() {
-                    None => self.invoke.start_unary(&self.method.spec, options, codec.name(), &request),
+                    None => self.invoke.start_unary(&self.method.spec, options, codec.name(), &request, waiter),
                     Some(layers) => {
                         layers.start_unary(&self.invoke, &self.method.spec, options, codec.name(), &request)
                     }
@@ -68,15 +68,28 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         status.is_unprocessed() && !status.is_local() || is_lost && self.method.spec.is_idempotent()
     }
 
+    /// Polls for the outcome of the call.
+    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
+        if self.running.is_none() {
+            let rx = self.start_now(Some(cx.waker()));
+            let is_awaited = rx.is_awaited();
+            self.running = Some(rx);
+            if is_awaited {
+                return self.poll_parent(cx);
+            }
+        }
+        self.poll_with(cx, RawReceiver::poll_outcome)
+    }
+
     /// Polls the running call by `poll`. A call that has not failed goes on running.
-    pub(crate) fn poll_with<T>(
+    fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl Fn(&mut RawReceiver, &mut Context<'_>) -> Poll<Result<T, Status>>,
     ) -> Poll<Result<T, Status>> {
         loop {
             let Some(rx) = &mut self.running else {
-                self.running = Some(self.start_now());
+                self.running = Some(self.start_now(None));
                 continue;
             };
             match poll(rx, cx) {
@@ -89,15 +102,18 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
                     self.replays_left -= 1;
                     self.setup.options.replays += 1;
                 }
-                Poll::Pending => {
-                    let cancelled = poll_parent(&mut self.setup.parent, cx);
-                    if cancelled.is_ready() {
-                        self.running = None;
-                    }
-                    return cancelled.map(Err);
-                }
+                Poll::Pending => return self.poll_parent(cx),
             }
         }
+    }
+
+    /// Nothing is there yet: the call may still end with the one that it belongs to.
+    fn poll_parent<T>(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Status>> {
+        let cancelled = poll_parent(&mut self.setup.parent, cx);
+        if cancelled.is_ready() {
+            self.running = None;
+        }
+        cancelled.map(Err)
     }
 }
 

@@ -50,6 +50,8 @@ pub trait Interceptor: MaybeSend + MaybeSync + 'static {
 pub(crate) struct Chain(Option<Arc<Vec<Arc<dyn Interceptor>>>>);
 
 impl Chain {
+    pub(crate) const NONE: Self = Self(None);
+
     pub(crate) fn push(&mut self, interceptor: impl Interceptor) {
         Arc::make_mut(self.0.get_or_insert_default()).push(Arc::new(interceptor));
     }

@@ -27,12 +27,13 @@ use crate::streaming::{Sender, Streaming};
 pub struct IncomingCall {
     seat: CallSeat,
     method: &'static MethodSpec,
-    request: Request,
+    request: Box<Request>,
     /// Memory for the future of the handler, if there is some at hand.
     spare: Spare,
 }
 
-/// What a call brought with it.
+/// What a call brought with it. It is boxed once, where the call comes in, for it passes through many hands; the
+/// [session](crate::session) uses the memory of those that were answered again.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) accepted: Arc<Accepted>,
@@ -46,6 +47,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    pub(crate) fn new(accepted: Arc<Accepted>) -> Self {
+        let (compressor, extensions) = (Compressor::default(), Extensions::default());
+        Self { accepted, metadata: None, deadline: None, compressor, extensions, message: None }
+    }
+
     pub(crate) fn metadata(&self) -> &Metadata {
         self.metadata.as_deref().unwrap_or_else(|| self.accepted.metadata())
     }
@@ -54,12 +60,25 @@ impl Request {
     pub(crate) fn metadata_mut(&mut self) -> &mut Metadata {
         self.metadata.get_or_insert_with(|| Box::new(self.accepted.metadata().clone()))
     }
+
+    /// Drops what is this call's own. The head stays, which the next call may share.
+    pub(crate) fn clear(&mut self) {
+        self.metadata = None;
+        self.compressor = Compressor::default();
+        self.extensions.clear();
+        self.message = None;
+    }
 }
 
 impl IncomingCall {
     /// `None` if an interceptor refused it.
     #[inline]
-    pub(crate) fn new(seat: CallSeat, method: &'static MethodSpec, mut request: Request, spare: Spare) -> Option<Self> {
+    pub(crate) fn new(
+        seat: CallSeat,
+        method: &'static MethodSpec,
+        mut request: Box<Request>,
+        spare: Spare,
+    ) -> Option<Self> {
         match seat.intercept(&mut request) {
             Ok(()) => Some(Self { seat, method, request, spare }),
             Err(status) => {
@@ -143,7 +162,7 @@ impl IncomingCall {
     where
         F: Future<Output = ()> + MaybeSend + 'static,
     {
-        let Some(Begun { cx, codec, spare, .. }) = self.begin(method) else { return Handling::DONE };
+        let Some(Begun { cx, codec, spare }) = self.begin(method) else { return Handling::DONE };
         let rx = Streaming::new(receiver(&cx), codec.request, None);
         Handling::within(spare, handler(cx, rx))
     }
@@ -157,7 +176,7 @@ impl IncomingCall {
     where
         F: Future<Output = ()> + MaybeSend + 'static,
     {
-        let Some(Begun { cx, codec, spare, .. }) = self.begin(method) else { return Handling::DONE };
+        let Some(Begun { cx, codec, spare }) = self.begin(method) else { return Handling::DONE };
         let rx = Streaming::new(receiver(&cx), codec.request, None);
         let tx = Sender::new(sender(&cx), codec.response);
         Handling::within(spare, handler(cx, rx, tx))
@@ -183,25 +202,14 @@ impl IncomingCall {
             seat.refuse_codec(&offered);
             return None;
         };
-        let cx = Context {
-            seat,
-            method: spec,
-            accepted: request.accepted,
-            metadata: request.metadata,
-            deadline: request.deadline,
-            codec: place,
-            compressor: request.compressor,
-            trailers: Metadata::new(),
-            extensions: request.extensions,
-        };
-        Some(Begun { cx, message: request.message, codec: &codecs[place], spare })
+        let cx = Context { seat, method: spec, request, codec: place, trailers: Metadata::new() };
+        Some(Begun { cx, codec: &codecs[place], spare })
     }
 }
 
 /// A call whose codec is known.
 struct Begun<Req: 'static, Res: 'static> {
     cx: Context,
-    message: Option<MessageBuf>,
     codec: &'static MethodCodec<Req, Res>,
     spare: Spare,
 }
@@ -210,8 +218,8 @@ impl<Req, Res> Begun<Req, Res> {
     /// The one request message. `None` if there is no such message, and the call has been answered so.
     #[inline]
     fn single_request(self) -> Option<(Context, Req, Spare)> {
-        let Self { cx, message, codec, spare } = self;
-        let message = match message {
+        let Self { mut cx, codec, spare } = self;
+        let message = match cx.request.message.take() {
             Some(message) => cx.seat.open(message),
             None => missing(&cx),
         };

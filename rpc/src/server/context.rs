@@ -3,13 +3,13 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::time::Duration;
 
 use trirpc_core::Instant;
 use trirpc_core::buf::FlushPolicy;
-use trirpc_core::call::{Accepted, Metadata, Method, MethodSpec, Protocol, Status};
+use trirpc_core::call::{Metadata, Method, MethodSpec, Protocol, Status};
 
+use super::call::Request;
 use crate::cancel::Cancelled;
 use crate::compress::Compressor;
 use crate::marker::MaybeSend;
@@ -24,31 +24,26 @@ use crate::session::CallSeat;
 pub struct Context {
     pub(super) seat: CallSeat,
     pub(super) method: &'static MethodSpec,
-    pub(super) accepted: Arc<Accepted>,
-    /// In place of those that came with the request, once somebody has changed them.
-    pub(super) metadata: Option<Box<Metadata>>,
-    pub(super) deadline: Option<Instant>,
+    pub(super) request: Box<Request>,
     /// Place among the codecs of the method.
     pub(super) codec: usize,
-    pub(super) compressor: Compressor,
     pub(super) trailers: Metadata,
-    pub(super) extensions: Extensions,
 }
 
 impl Context {
     /// The metadata of the request.
     pub fn metadata(&self) -> &Metadata {
-        self.metadata.as_deref().unwrap_or_else(|| self.accepted.metadata())
+        self.request.metadata()
     }
 
     /// When the client stops waiting.
     pub const fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.request.deadline
     }
 
     /// Time until the deadline; zero when it has passed.
     pub fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline - self.seat.now())
+        self.request.deadline.map(|deadline| deadline - self.seat.now())
     }
 
     /// The client's address, where the transport knows one.
@@ -63,7 +58,7 @@ impl Context {
 
     /// The wire protocol of the call.
     pub fn protocol(&self) -> Protocol {
-        self.accepted.protocol()
+        self.request.accepted.protocol()
     }
 
     /// Resolves when the call is over, also when it was answered: for tasks that the handler started.
@@ -73,12 +68,12 @@ impl Context {
 
     /// Values that interceptors and transports left for the handler.
     pub const fn extensions(&self) -> &Extensions {
-        &self.extensions
+        &self.request.extensions
     }
 
     /// Values for those who come after.
     pub fn extensions_mut(&mut self) -> &mut Extensions {
-        &mut self.extensions
+        &mut self.request.extensions
     }
 
     /// Response metadata that go before the first message. After it they are on their way, and changes
@@ -94,7 +89,7 @@ impl Context {
 
     /// Sends the messages from here on as they are, whatever was agreed on: for a response that does not compress.
     pub fn disable_compression(&mut self) {
-        self.compressor = Compressor::default();
+        self.request.compressor = Compressor::default();
         self.seat.disable_compression();
     }
 
@@ -109,7 +104,7 @@ impl Context {
     pub fn respond<Req, Res>(self, method: &'static Method<Req, Res>, result: Result<Res, Status>) {
         let codec = method.codecs().get(self.codec).unwrap_or_else(|| method.default_codec()).response;
         match result {
-            Ok(message) => self.seat.respond(&Typed::new(codec, &message), &self.compressor, self.trailers),
+            Ok(message) => self.seat.respond(&Typed::new(codec, &message), self.request, self.trailers),
             Err(status) => self.seat.end(status, self.trailers),
         }
     }
@@ -165,6 +160,10 @@ impl Extensions {
     /// The value of type `T`.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         self.values.get(self.place::<T>()?)?.1.downcast_ref()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
     }
 
     /// Adds a value and returns the one of its type that was there before.

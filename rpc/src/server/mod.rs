@@ -3,6 +3,7 @@
 mod call;
 mod context;
 mod handling;
+mod inline;
 mod layer;
 mod router;
 mod serve;
@@ -12,6 +13,7 @@ mod task;
 pub use call::IncomingCall;
 pub use context::{Context, Extensions, HeadersMut};
 pub use handling::Handling;
+pub use inline::InlineHandlers;
 pub use layer::{Layered, NextService, ServiceLayer};
 pub use router::Router;
 pub use serve::serve_connection;

@@ -8,6 +8,7 @@ use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Statu
 
 use super::call::IncomingCall;
 use super::handling::Handling;
+use super::inline::InlineHandlers;
 use super::service::Service;
 use crate::compress::Compressions;
 use crate::intercept::{Chain, Interceptor};
@@ -24,7 +25,7 @@ pub struct Router {
     methods: HashMap<&'static str, Vec<Route>>,
     names: Vec<&'static str>,
     is_lenient: bool,
-    spawns_handlers: bool,
+    inlines: InlineHandlers,
     compressions: Compressions,
     interceptors: Chain,
 }
@@ -116,22 +117,16 @@ impl Router {
         self
     }
 
-    /// Whether every handler becomes a task before it is polled. Off at first: the connection polls a handler that has
-    /// its request, once, and makes a task of those that are not done by then.
-    ///
-    /// That first poll holds up all calls of its connection, up to the handler's first `await` that has to wait. A
-    /// connection that finds its handlers slow (16 of them take longer than 100 µs) makes tasks of all for a while, and
-    /// tries again one by one, more and more seldom. So handlers that compute for long run side by side on an
-    /// executor of several threads, but for the first of them. Say `true` here where even that one is too much: for
-    /// handlers that block their thread, or wait for another call of the same client while they do so.
+    /// Which handlers the connection polls itself, once, where it has read their request. The default is
+    /// [`InlineHandlers::Within`] [`QUICK`](InlineHandlers::QUICK).
     #[must_use]
-    pub fn spawn_handlers(mut self, always: bool) -> Self {
-        self.spawns_handlers = always;
+    pub const fn inline_handlers(mut self, inlines: InlineHandlers) -> Self {
+        self.inlines = inlines;
         self
     }
 
-    pub(crate) const fn spawns_handlers(&self) -> bool {
-        self.spawns_handlers
+    pub(crate) const fn inlines(&self) -> InlineHandlers {
+        self.inlines
     }
 
     pub(crate) const fn interceptors(&self) -> &Chain {

@@ -19,7 +19,7 @@ use crate::transport::Transport;
 /// A handler whose request is there is polled once by the driver. One that is done by then costs no task, and what all
 /// of a turn have answered leaves with one write. One that waits becomes a task, given to `spawn`, which is called from
 /// the driver with no lock held; so do all others while handlers of this connection take long, or always
-/// ([`Router::spawn_handlers`]).
+/// ([`Router::inline_handlers`]).
 pub fn serve_connection<T: Transport, Z: Time>(
     io: T,
     router: Arc<Router>,

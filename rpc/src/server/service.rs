@@ -38,7 +38,7 @@ pub trait Service: MaybeSend + MaybeSync + 'static {
     fn descriptor(&self) -> &'static ServiceDescriptor;
 
     /// Handles one call of the method with this number. What this returns is polled by the connection, once, and goes
-    /// on in a task of its own if it is not done by then (see [`Router::spawn_handlers`](crate::Router::spawn_handlers));
+    /// on in a task of its own if it is not done by then (see [`Router::inline_handlers`](crate::Router::inline_handlers));
     /// it is dropped when the call is cancelled. A panic, here or in there, is answered with `Internal`.
     fn call(self: Arc<Self>, method: usize, call: IncomingCall) -> Handling;
 }

@@ -25,14 +25,14 @@ pub struct ServerTask {
 
 enum Stage {
     /// The handler was not called yet.
-    New(Route, Request),
+    New(Route, Box<Request>),
     Running(Handling),
     Done,
 }
 
 impl ServerTask {
     /// A task that is yet to call the handler.
-    pub(crate) const fn new(seat: CallSeat, route: Route, request: Request) -> Self {
+    pub(crate) const fn new(seat: CallSeat, route: Route, request: Box<Request>) -> Self {
         Self { seat, stage: Stage::New(route, request) }
     }
 
@@ -41,7 +41,7 @@ impl ServerTask {
     ///
     /// Nobody is woken by what happens before the task runs, and nobody needs to be: a new task is polled, and its
     /// handler sees then what has happened, or leaves the task's waker.
-    pub(crate) fn poll_new(seat: &CallSeat, route: Route, request: Request, spare: &mut Spare) -> Option<Self> {
+    pub(crate) fn poll_new(seat: &CallSeat, route: Route, request: Box<Request>, spare: &mut Spare) -> Option<Self> {
         let (mut handling, memory) = (Handling::DONE, mem::take(spare));
         let poll = catch_unwind(AssertUnwindSafe(|| {
             handling = call(seat, route, request, memory);
@@ -108,7 +108,7 @@ impl Future for ServerTask {
 }
 
 /// Calls the handler of a call, unless an interceptor refuses it. User code: it may panic.
-fn call(seat: &CallSeat, route: Route, request: Request, spare: Spare) -> Handling {
+fn call(seat: &CallSeat, route: Route, request: Box<Request>, spare: Spare) -> Handling {
     match IncomingCall::new(seat.clone(), route.spec, request, spare) {
         Some(call) => seat.router().call(route, call),
         None => Handling::DONE,

@@ -276,15 +276,23 @@ impl Carrier for Shared<Client> {
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        // What the critical section finds is put here rather than returned: it is large, and mostly not there yet.
-        let (mut inflater, mut observed, mut released, mut answer) = (None, None, None, None);
-        self.with(|state, now| {
-            let Some(slot) = state.slots.find(key) else { return answer = Some(Err(over())) };
+        // What the critical section finds is put here, and together only at the end, where it is wanted: it is large.
+        let (mut message, mut headers, mut trailers, mut failure) = (None, Metadata::new(), Metadata::new(), None);
+        let (mut inflater, mut observed, mut released) = (None, None, None);
+        let is_known = self.with(|state, now| {
+            let Some(slot) = state.slots.find(key) else {
+                failure = Some(over());
+                return true;
+            };
             if !slot.has_news {
-                return register(&mut slot.recv, cx, &mut state.stale);
+                register(&mut slot.recv, cx, &mut state.stale);
+                return false;
             }
-            let Some(mut call) = state.conn.call(slot.id) else { return answer = Some(Err(over())) };
-            let mut message = slot.role.message.take();
+            let Some(mut call) = state.conn.call(slot.id) else {
+                failure = Some(over());
+                return true;
+            };
+            message = slot.role.message.take();
             loop {
                 match call.recv() {
                     Recv::Message(next) => {
@@ -292,48 +300,51 @@ impl Carrier for Shared<Client> {
                         message = Some(next);
                     }
                     Recv::Blocked => {
-                        slot.role.message = message;
+                        slot.role.message = message.take();
                         slot.has_news = false;
-                        return register(&mut slot.recv, cx, &mut state.stale);
+                        register(&mut slot.recv, cx, &mut state.stale);
+                        return false;
                     }
                     Recv::End => break,
                 }
             }
-            answer = Some(match (call.status(), message) {
+            match (call.status(), &message) {
                 (Some(status), Some(message)) if status.is_ok() => {
-                    inflater = slot.codings.inflater(&message);
-                    let owned = |metadata: &Metadata| match metadata.is_empty() {
-                        true => Metadata::new(),
-                        false => metadata.clone(),
-                    };
-                    let headers = call.metadata().map(owned).unwrap_or_default();
-                    Ok(Outcome { message, headers, trailers: owned(status.metadata()) })
+                    inflater = slot.codings.inflater(message);
+                    headers = call.metadata().map(owned).unwrap_or_default();
+                    trailers = owned(status.metadata());
                 }
                 (Some(status), None) if status.is_ok() => {
-                    Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer))
+                    let status = Status::unimplemented("the peer succeeded without a message");
+                    failure = Some(status.with_origin(Origin::Peer));
                 }
-                _ => Err(outcome(&call, state.cause.as_deref())),
-            });
+                _ => failure = Some(outcome(&call, state.cause.as_deref())),
+            }
             observed = slot.last_observed(now);
             released = state.release(key, half, false, now);
+            true
         });
         // The slot, with whatever waker is in it, is dropped with the lock released.
         drop(released);
-        let Some(mut answer) = answer else { return Poll::Pending };
-        if let (Some(inflater), Ok(Outcome { message, headers, trailers })) = (&inflater, &mut answer) {
-            answer = inflater.inflate(mem::take(message)).map(|message| Outcome {
-                message,
-                headers: mem::take(headers),
-                trailers: mem::take(trailers),
-            });
+        if !is_known {
+            return Poll::Pending;
         }
-        if let Some(hooks) = observed.and_then(Observed::into_hooks) {
-            match &answer {
-                Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
-                Err(status) => hooks.on_finish(status),
+        if let (Some(inflater), Some(compressed)) = (inflater, message.as_mut()) {
+            match inflater.inflate(mem::take(compressed)) {
+                Ok(inflated) => *compressed = inflated,
+                Err(status) => failure = Some(status),
             }
         }
-        Poll::Ready(answer)
+        if let Some(hooks) = observed.and_then(Observed::into_hooks) {
+            match &failure {
+                None => hooks.on_outcome(Some(headers.clone()), &Status::OK),
+                Some(status) => hooks.on_finish(status),
+            }
+        }
+        Poll::Ready(match failure {
+            None => Ok(Outcome { message: message.unwrap_or_default(), headers, trailers }),
+            Some(status) => Err(status),
+        })
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
@@ -347,6 +358,11 @@ impl Carrier for Shared<Client> {
             hooks.on_finish(&released.status.unwrap_or_else(over));
         }
     }
+}
+
+/// A copy, which of nothing is cheaper than a clone.
+fn owned(metadata: &Metadata) -> Metadata {
+    if metadata.is_empty() { Metadata::new() } else { metadata.clone() }
 }
 
 /// The status of a call that has not ended well.
@@ -401,7 +417,7 @@ impl State<Client> {
 /// A call that nobody holds any more.
 struct Released {
     /// If it must not be dropped under the lock.
-    slot: Option<Slot<ClientSlot>>,
+    slot: Option<Box<Slot<ClientSlot>>>,
     /// Its outcome, if it was known.
     status: Option<Status>,
 }

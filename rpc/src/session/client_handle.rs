@@ -1,6 +1,7 @@
 //! What a client holds of a session: starting calls, and ending it.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallOptions, Compression, MethodSpec, Protocol, Status};
@@ -18,7 +19,8 @@ use crate::raw::{CallKey, Carrier, Encode, Erased, RawCall};
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     handle: Arc<Handle>,
-    stack: Stack,
+    /// Shared by clones; those of a channel have nothing.
+    stack: Option<Arc<Stack>>,
 }
 
 #[derive(Debug)]
@@ -34,28 +36,28 @@ impl Drop for Handle {
 
 impl ClientSession {
     pub(crate) fn new(shared: Arc<Shared<Client>>) -> Self {
-        Self { handle: Arc::new(Handle { shared }), stack: Stack::default() }
+        Self { handle: Arc::new(Handle { shared }), stack: None }
     }
 
     /// A handle whose typed calls go through this layer, inside those that were added before. Interceptors see the
     /// calls that the layer makes.
     #[must_use]
     pub fn layer(mut self, layer: impl CallLayer) -> Self {
-        self.stack.layers.get_or_insert_default().push(layer);
+        self.stack_mut().layers.get_or_insert_default().push(layer);
         self
     }
 
     /// A handle whose calls this looks at, inside those that were added before.
     #[must_use]
     pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
-        self.stack.interceptors.push(interceptor);
+        self.stack_mut().interceptors.push(interceptor);
         self
     }
 
     /// A handle that also offers the server to compress its responses so; the first is preferred.
     #[must_use]
     pub fn accept_compression(mut self, compression: impl Compression + 'static) -> Self {
-        self.stack.compressions.accept(Arc::new(compression));
+        self.stack_mut().compressions.accept(Arc::new(compression));
         self
     }
 
@@ -65,15 +67,16 @@ impl ClientSession {
     pub fn send_compression(mut self, compression: impl Compression + 'static) -> Self {
         let compression: Arc<dyn Compression> = Arc::new(compression);
         // A server may answer a compressed request by the same compression without looking at what is offered.
-        self.stack.compressions.accept(Arc::clone(&compression));
-        self.stack.compressions.send(compression);
+        let stack = self.stack_mut();
+        stack.compressions.accept(Arc::clone(&compression));
+        stack.compressions.send(compression);
         self
     }
 
     /// A handle whose calls are written by `protocol`, unless they choose one themselves. The default is gRPC.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.stack.protocol = Some(protocol);
+        self.stack_mut().protocol = Some(protocol);
         self
     }
 
@@ -134,10 +137,12 @@ impl ClientSession {
             let encoded = shared.encode(request).map_err(|status| (status, OpenError::Unsupported))?;
             return self.try_start_encoded(method, options, codec, encoded, attached);
         }
+        let is_awaited = attached.waiter.is_some();
         let key = shared.open(options, attached, request.encoded_len(), |state, now| {
             state.conn.open_unary(method, options, &Erased(codec), &request, now)
         })?;
-        Ok(self.raw(key))
+        let call = self.raw(key);
+        Ok(if is_awaited { call.awaited() } else { call })
     }
 
     /// Starts a call with its only request, encoded before; it is compressed here if the call is.
@@ -152,12 +157,13 @@ impl ClientSession {
         let shared = self.shared();
         let request = shared.compress(request, &attached.codings.compressor());
         let request = request.map_err(|status| (status, OpenError::Unsupported))?;
-        let kept = request.clone();
+        let (kept, is_awaited) = (request.clone(), attached.waiter.is_some());
         let opened = shared.open(options, attached, Some(kept.bytes.len()), |state, now| {
             state.conn.open_unary_encoded(method, options, codec, request, now)
         });
         shared.recycle(Some(kept));
-        Ok(self.raw(opened?))
+        let call = self.raw(opened?);
+        Ok(if is_awaited { call.awaited() } else { call })
     }
 
     /// Starts a call by `start` with what this handle adds to it.
@@ -165,16 +171,28 @@ impl ClientSession {
         &self,
         method: &MethodSpec,
         options: &CallOptions,
+        waiter: Option<&Waker>,
         start: impl FnOnce(&CallOptions, &mut Attached) -> Result<RawCall, (Status, OpenError)>,
     ) -> RawCall {
-        let (options, mut attached) = match self.stack.prepare(method, options, || self.shared().now()) {
+        let mut prepared = match self.stack().prepare(method, options, || self.shared().now()) {
             Ok(prepared) => prepared,
             Err(status) => return RawCall::failed(status),
         };
-        start(&options, &mut attached).unwrap_or_else(|(status, _)| {
+        prepared.attached.waiter = waiter.cloned();
+        let (options, attached) = prepared.parts();
+        start(options, attached).unwrap_or_else(|(status, _)| {
             attached.abandon(Some(self.shared().now()), &status);
             RawCall::failed(status)
         })
+    }
+
+    fn stack(&self) -> &Stack {
+        const NONE: &Stack = &Stack::NONE;
+        self.stack.as_deref().unwrap_or(NONE)
+    }
+
+    fn stack_mut(&mut self) -> &mut Stack {
+        Arc::make_mut(self.stack.get_or_insert_default())
     }
 
     fn raw(&self, key: CallKey) -> RawCall {
@@ -188,7 +206,7 @@ impl ClientSession {
 
 impl Invoke for ClientSession {
     fn start(&self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> RawCall {
-        self.begin(method, options, |options, attached| self.try_start(method, options, codec, attached))
+        self.begin(method, options, None, |options, attached| self.try_start(method, options, codec, attached))
     }
 
     fn start_unary(
@@ -197,8 +215,11 @@ impl Invoke for ClientSession {
         options: &CallOptions,
         codec: &'static str,
         request: &dyn Encode,
+        waiter: Option<&Waker>,
     ) -> RawCall {
-        self.begin(method, options, |options, attached| self.try_start_unary(method, options, codec, request, attached))
+        self.begin(method, options, waiter, |options, attached| {
+            self.try_start_unary(method, options, codec, request, attached)
+        })
     }
 
     fn now(&self) -> Instant {
@@ -206,6 +227,6 @@ impl Invoke for ClientSession {
     }
 
     fn layers(&self) -> Option<&CallLayers> {
-        self.stack.layers.as_ref()
+        self.stack.as_ref()?.layers.as_ref()
     }
 }

@@ -14,14 +14,14 @@ use trirpc_core::{Instant, Server};
 use super::{CallSeat, Shared};
 use crate::marker::MaybeSend;
 use crate::raw::CallKey;
-use crate::server::{Request, Route, ServerTask, Spare};
+use crate::server::{InlineHandlers, Request, Route, ServerTask, Spare};
 
 /// A call whose handler is to be started.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(super) key: CallKey,
     pub(super) route: Route,
-    pub(super) request: Request,
+    pub(super) request: Box<Request>,
 }
 
 /// How a server's driver starts handlers.
@@ -64,8 +64,12 @@ impl Dispatch {
         if self.starts.is_empty() {
             return;
         }
-        let spawns_all = shared.fixed.router.spawns_handlers();
-        let mut turn = if spawns_all { Turn::SPAWNING } else { self.pace.begin(shared.now()) };
+        let quick = match shared.fixed.router.inlines() {
+            InlineHandlers::Never => None,
+            InlineHandlers::Within(quick) => Some(quick),
+            InlineHandlers::Always => Some(Duration::MAX),
+        };
+        let mut turn = quick.map_or(Turn::SPAWNING, |quick| self.pace.begin(shared.now(), quick));
         let mut seat = CallSeat::new(Arc::clone(shared), CallKey::ONLY);
         for Start { key, route, request } in self.starts.drain(..) {
             seat.key = key;
@@ -89,9 +93,7 @@ impl Dispatch {
 }
 
 /// Handlers between two looks at the clock: so many may wait behind a slow one.
-const QUANTUM: u32 = 16;
-/// Time that the handlers between two looks may take. Making a task costs a tenth of it.
-const QUICK: Duration = Duration::from_micros(100);
+const QUANTUM: u32 = InlineHandlers::QUANTUM;
 /// Handlers that took too long are not polled by the driver for this many times as long, and twice as long each time
 /// that they do it again.
 const REST: u32 = 8;
@@ -116,11 +118,13 @@ struct Turn {
     polled: u32,
     /// The last look.
     since: Instant,
+    /// Time that the handlers between two looks may take.
+    quick: Duration,
 }
 
 impl Turn {
     /// No handler is polled.
-    const SPAWNING: Self = Self { quantum: 0, polled: 0, since: Instant::from_nanos(0) };
+    const SPAWNING: Self = Self { quantum: 0, polled: 0, since: Instant::from_nanos(0), quick: Duration::ZERO };
 
     /// Whether the next handler is polled; counts it.
     fn polls(&mut self) -> bool {
@@ -136,19 +140,19 @@ impl Turn {
 }
 
 impl Pace {
-    fn begin(&mut self, now: Instant) -> Turn {
+    fn begin(&mut self, now: Instant, quick: Duration) -> Turn {
         match self.resting {
             Some(until) if now < until => Turn::SPAWNING,
             // One is tried alone.
-            _ if self.slow > 0 => Turn { quantum: 1, polled: 0, since: now },
-            _ => Turn { quantum: QUANTUM, polled: 0, since: now },
+            _ if self.slow > 0 => Turn { quantum: 1, polled: 0, since: now, quick },
+            _ => Turn { quantum: QUANTUM, polled: 0, since: now, quick },
         }
     }
 
     /// Judges the handlers that were polled since the last look.
     fn look(&mut self, turn: &mut Turn, now: Instant) {
         let took = now - turn.since;
-        if took > QUICK {
+        if took > turn.quick {
             let rest = took.saturating_mul(REST << self.slow.min(DOUBLINGS));
             self.slow = self.slow.saturating_add(1);
             self.resting = Some(now + rest);
@@ -156,7 +160,7 @@ impl Pace {
         } else {
             self.slow = 0;
             self.resting = None;
-            *turn = Turn { quantum: QUANTUM, polled: 0, since: now };
+            *turn = Turn { quantum: QUANTUM, polled: 0, since: now, quick: turn.quick };
         }
     }
 }
@@ -171,7 +175,7 @@ mod tests {
 
     /// Polls handlers that take `each` µs from `now` on, until the driver stops it. How many, and when.
     fn turn(pace: &mut Pace, now: u64, each: u64, handlers: u64) -> (u64, u64) {
-        let mut turn = pace.begin(at(now));
+        let mut turn = pace.begin(at(now), InlineHandlers::QUICK);
         for n in 0..handlers {
             if !turn.polls() {
                 return (n, now + n * each);

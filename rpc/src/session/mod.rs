@@ -109,6 +109,9 @@ pub(crate) struct Shared<R: SessionRole> {
     seen_at: AtomicU64,
     /// Whether there ever was a call here of which it matters when its messages are sent or received.
     is_timed: AtomicBool,
+    /// The [bits](CallKey::bits) of the call that was answered last. Only a hint: it saves the driver, whose handlers
+    /// mostly are done when they have answered, a look under the lock.
+    answered: AtomicU64,
     state: Mutex<State<R>>,
     max_send_message: usize,
     compress_min: usize,
@@ -161,6 +164,7 @@ impl<R: SessionRole> Shared<R> {
             awake_at: AtomicU64::new(0),
             seen_at: AtomicU64::new(0),
             is_timed: AtomicBool::new(is_timed),
+            answered: AtomicU64::new(CallKey::ONLY.bits()),
             state: Mutex::new(state),
             max_send_message,
             compress_min,

@@ -1,6 +1,8 @@
 //! One call of a server, as the task of its handler holds it.
 
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use trirpc_core::buf::{FlushPolicy, MessageBuf};
@@ -12,7 +14,6 @@ use super::server::{Ended, ServerSlot};
 use super::slots::register;
 use super::{SessionRole, Shared};
 use crate::cancel::Signal;
-use crate::compress::Compressor;
 use crate::raw::{CallKey, Carrier, Encode, Erased, send_status};
 use crate::server::{Request, Router};
 
@@ -79,10 +80,10 @@ impl CallSeat {
             observed.take()
         });
         let Some(mut hooks) = hooks else { return Ok(()) };
-        hooks.info.metadata = std::mem::take(request.metadata_mut());
+        hooks.info.metadata = mem::take(request.metadata_mut());
         let passed = hooks.on_request();
-        *request.metadata_mut() = std::mem::take(&mut hooks.info.metadata);
-        request.extensions = std::mem::take(&mut hooks.info.handler_extensions);
+        *request.metadata_mut() = mem::take(&mut hooks.info.metadata);
+        request.extensions = mem::take(&mut hooks.info.handler_extensions);
         let lost =
             self.shared.with(|state, _| match state.slots.find(self.key).and_then(|slot| slot.observed.as_mut()) {
                 Some(observed) => {
@@ -97,7 +98,7 @@ impl CallSeat {
 
     /// Takes the response headers for changing them; `None` once they were sent.
     pub(crate) fn take_headers(&self) -> Option<Metadata> {
-        self.shared.with(|state, _| state.slots.find(self.key)?.role.headers.as_mut().map(std::mem::take))
+        self.shared.with(|state, _| state.slots.find(self.key)?.role.headers.as_mut().map(mem::take))
     }
 
     /// Puts them back, unless they were sent meanwhile.
@@ -150,18 +151,21 @@ impl CallSeat {
         });
     }
 
-    /// Answers with the only response: head, message and trailers leave in one run.
-    pub(crate) fn respond(&self, message: &dyn Encode, compressor: &Compressor, trailers: Metadata) {
+    /// Answers with the only response: head, message and trailers leave in one run. `request` is what the call brought,
+    /// which nobody needs any more.
+    pub(crate) fn respond(&self, message: &dyn Encode, mut request: Box<Request>, trailers: Metadata) {
         let (shared, len) = (&self.shared, message.encoded_len());
+        let compressor = mem::take(&mut request.compressor);
+        request.clear();
         if is_inline(message) && !compressor.wants(len, shared.compress_min) {
-            return self.answer(len, trailers, |call, headers, trailers, now| {
+            return self.answer(len, request, trailers, |call, headers, trailers, now| {
                 call.respond(&Erased(""), &message, headers, trailers, now)
             });
         }
-        match shared.encode(message).and_then(|plain| shared.compress(plain, compressor)) {
+        match shared.encode(message).and_then(|plain| shared.compress(plain, &compressor)) {
             Ok(encoded) => {
                 let kept = encoded.clone();
-                self.answer(Some(encoded.bytes.len()), trailers, |call, headers, trailers, now| {
+                self.answer(Some(encoded.bytes.len()), request, trailers, |call, headers, trailers, now| {
                     call.respond_encoded(encoded, headers, trailers, now)
                 });
                 shared.recycle(Some(kept));
@@ -174,15 +178,18 @@ impl CallSeat {
     fn answer(
         &self,
         len: Option<usize>,
+        request: Box<Request>,
         trailers: Metadata,
         send: impl FnOnce(CallMut<'_, Server>, &Metadata, &Metadata, Instant) -> Result<(), SendError>,
     ) {
         if self.shared.observes {
             self.shared.answer(self.key);
         }
-        let mut ended = None;
+        let (mut ended, mut request) = (None, Some(request));
         self.shared.with(|state, now| {
+            state.extra.spare.keep(&mut request);
             let Some(slot) = state.slots.find(self.key) else { return };
+            self.shared.answered.store(self.key.bits(), Ordering::Relaxed);
             if slot.role.is_over {
                 ended = state.end(self.key, over(), trailers, now);
                 return;
@@ -200,6 +207,8 @@ impl CallSeat {
             Server::finished(&mut slot, &mut state.wakes);
             ended = Some(Ended { _slot: slot, observed, outcome });
         });
+        // What was not kept is dropped with the lock released.
+        drop(request);
         if let Some(ended) = ended {
             ended.settle();
         }
@@ -222,7 +231,8 @@ impl CallSeat {
 
     /// Whether the call has been answered, or ended otherwise.
     pub(crate) fn is_answered(&self) -> bool {
-        self.shared.look(|state| state.slots.find(self.key).is_none())
+        self.shared.answered.load(Ordering::Relaxed) == self.key.bits()
+            || self.shared.look(|state| state.slots.find(self.key).is_none())
     }
 
     /// Ends the call, unless it was answered already.

@@ -17,7 +17,7 @@ use crate::cancel::Signal;
 use crate::compress::{Codings, Compressor};
 use crate::intercept::{CallInfo, CallSide, Hooks, Observed};
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
-use crate::server::{Extensions, Request, Route, Router};
+use crate::server::{Request, Route, Router};
 
 /// What a server keeps beside a call.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ pub(crate) struct ServerState {
     routes: Routes,
     /// Calls whose handler is to be started by the driver; bounded by the calls of the connection.
     starts: Vec<Start>,
+    pub(super) spare: Requests,
 }
 
 /// What is served, and to whom.
@@ -65,7 +66,7 @@ impl Served {
 
 impl From<Served> for ServerState {
     fn from(fixed: Served) -> Self {
-        Self { fixed, routes: Routes::default(), starts: Vec::new() }
+        Self { fixed, routes: Routes::default(), starts: Vec::new(), spare: Requests::default() }
     }
 }
 
@@ -96,6 +97,45 @@ impl Routes {
     }
 }
 
+/// Memory of requests that were answered, for those to come.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    #[expect(clippy::vec_box, reason = "they are moved on as they are")]
+    kept: Vec<Box<Request>>,
+}
+
+impl Requests {
+    /// As many as a turn of the driver mostly finds. Each is 200 bytes.
+    const LEN: usize = 128;
+
+    /// A request that has nothing but its head.
+    fn take(&mut self, accepted: &Arc<Accepted>) -> Box<Request> {
+        match self.kept.pop() {
+            Some(mut request) => {
+                if !Arc::ptr_eq(&request.accepted, accepted) {
+                    request.accepted = Arc::clone(accepted);
+                }
+                request
+            }
+            None => Box::new(Request::new(Arc::clone(accepted))),
+        }
+    }
+
+    /// Keeps one that was cleared, if there is room. All are left with one head between them, so that no more than one
+    /// outlives its calls.
+    pub(super) fn keep(&mut self, request: &mut Option<Box<Request>>) {
+        if self.kept.len() == Self::LEN {
+            return;
+        }
+        if let (Some(first), Some(request)) = (self.kept.first(), &mut *request) {
+            if !Arc::ptr_eq(&first.accepted, &request.accepted) {
+                request.accepted = Arc::clone(&first.accepted);
+            }
+        }
+        self.kept.extend(request.take());
+    }
+}
+
 impl SessionRole for Server {
     type Slot = ServerSlot;
     type Fixed = Served;
@@ -113,6 +153,7 @@ impl SessionRole for Server {
     fn release_idle(dispatch: &mut Dispatch, extra: &mut ServerState) {
         dispatch.release_idle();
         extra.starts.shrink_to_fit();
+        extra.spare = Requests::default();
     }
 
     fn finished(slot: &mut Slot<ServerSlot>, wakes: &mut Vec<Waker>) {
@@ -190,7 +231,7 @@ impl State<Server> {
             codings.limit(|| self.conn.config().max_recv_message);
         }
         let observed = self.observe(id, spec, now);
-        let key = self.slots.insert(id, Attached { codings, observed }, slot);
+        let key = self.slots.insert(id, Attached { codings, observed, waiter: None }, slot);
         if !waits {
             self.start(key, id, route);
         }
@@ -199,19 +240,16 @@ impl State<Server> {
     /// Hands a call over to the driver, which starts its handler; with its message, if it has a single one.
     fn start(&mut self, key: CallKey, id: CallId, route: Route) {
         let Some(mut call) = self.conn.call(id) else { return };
-        let Some(accepted) = call.request().map(Arc::clone) else { return };
-        let deadline = call.deadline();
-        let message = match route.kind().is_single_request() {
-            true => match call.recv() {
-                Recv::Message(message) => Some(message),
-                // The handler's glue asks again, and learns why.
-                Recv::Blocked | Recv::End => None,
-            },
-            false => None,
-        };
-        let compressor = self.slots.find(key).map(|slot| slot.codings.compressor()).unwrap_or_default();
-        let extensions = Extensions::default();
-        let request = Request { accepted, metadata: None, deadline, compressor, extensions, message };
+        let Some(accepted) = call.request() else { return };
+        let mut request = self.extra.spare.take(accepted);
+        request.deadline = call.deadline();
+        if route.kind().is_single_request() {
+            // Where there is none, the handler's glue asks again, and learns why.
+            if let Recv::Message(message) = call.recv() {
+                request.message = Some(message);
+            }
+        }
+        request.compressor = self.slots.find(key).map(|slot| slot.codings.compressor()).unwrap_or_default();
         self.extra.starts.push(Start { key, route, request });
     }
 
@@ -258,13 +296,13 @@ impl State<Server> {
             }
             let _ = call.finish(&status, &trailers, now);
         }
-        Some(Ended { _slot: slot, observed, outcome })
+        Some(Ended { _slot: Box::new(slot), observed, outcome })
     }
 }
 
 /// A call that is over: to be dropped, or settled, with the lock released.
 pub(super) struct Ended {
-    pub(super) _slot: Slot<ServerSlot>,
+    pub(super) _slot: Box<Slot<ServerSlot>>,
     pub(super) observed: Option<Box<Observed>>,
     /// For the hooks.
     pub(super) outcome: Status,

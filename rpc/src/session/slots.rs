@@ -36,6 +36,8 @@ pub(crate) struct Slot<X> {
 pub(crate) struct Attached {
     pub(crate) codings: Codings,
     pub(crate) observed: Option<Box<Observed>>,
+    /// Who is going to ask for the outcome.
+    pub(crate) waiter: Option<Waker>,
 }
 
 impl Attached {
@@ -151,14 +153,14 @@ impl<X> Slots<X> {
             let generation = self.generation;
             self.entries.resize_with(index + 1, || Entry { generation, slot: None });
         }
-        let Attached { codings, observed } = attached;
+        let Attached { codings, observed, waiter } = attached;
         let entry = &mut self.entries[index];
         entry.generation = entry.generation.wrapping_add(1);
         if entry.slot.is_none() {
             self.len += 1;
         }
         entry.slot =
-            Some(Slot { id, recv: None, send: None, codings, observed, halves: Halves::BOTH, has_news: false, role });
+            Some(Slot { id, recv: waiter, send: None, codings, observed, halves: Halves::BOTH, has_news: false, role });
         CallKey::new(index as u32, entry.generation)
     }
 
@@ -186,11 +188,11 @@ impl<X> Slots<X> {
     }
 
     /// Removes a slot, and returns it only if it must not be dropped where this is called: `is_bare` says whether what
-    /// the role keeps may be.
-    pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Option<Slot<X>> {
+    /// the role keeps may be. That is seldom, hence the box.
+    pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Option<Box<Slot<X>>> {
         let entry = self.entries.get_mut(key.index()).filter(|entry| entry.generation == key.generation())?;
         if !entry.slot.as_ref().is_some_and(|slot| slot.is_bare() && is_bare(&slot.role)) {
-            return self.remove(key);
+            return self.remove(key).map(Box::new);
         }
         entry.slot = None;
         self.len -= 1;

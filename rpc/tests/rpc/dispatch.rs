@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use trirpc_rpc::{
-    BidiCall, BoxFuture, ClientSession, Code, Config, Endpoint, Handling, HttpVersion, IncomingCall, ManualTime,
-    MethodSpec, Router, ServerSession, ServerStreamingCall, ServerTask, Service, ServiceDescriptor, Status, UnaryCall,
-    duplex, handshake, serve_connection,
+    BidiCall, BoxFuture, ClientSession, Code, Config, Endpoint, Handling, HttpVersion, IncomingCall, InlineHandlers,
+    ManualTime, MethodSpec, Router, ServerSession, ServerStreamingCall, ServerTask, Service, ServiceDescriptor, Status,
+    UnaryCall, duplex, handshake, serve_connection,
 };
 
 use crate::support::echo::{Counters, Echo};
@@ -220,7 +220,7 @@ fn streams_are_polled_by_the_driver_where_their_request_is_there() {
 #[test]
 fn a_router_may_make_a_task_of_every_handler() {
     let (router, _) = echo();
-    let world = World::of(router.spawn_handlers(true));
+    let world = World::of(router.inline_handlers(InlineHandlers::Never));
     let calls: Vec<_> = (0..10).map(|n| world.say(&n.to_string())).collect();
     world.executor.run();
     assert!(calls.iter().all(|call| call.take().expect("done").is_ok()));
