@@ -144,3 +144,105 @@ impl<C, Req, Res> fmt::Debug for FirstHead<C, Req, Res> {
         f.debug_tuple("FirstHead").field(&self.0.method.spec.path()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::BufMut;
+    use trirpc_core::buf::MessageBuf;
+    use trirpc_core::call::{CallKind, CallOptions, EncodeBuf, MethodCodec, MethodSpec};
+    use trirpc_core::{CodecError, Instant};
+
+    use super::*;
+    use crate::raw::{Ahead, CallKey, Carrier, Encode, Half, Outgoing, Received};
+
+    struct Byte;
+
+    impl Codec<u8> for Byte {
+        fn name(&self) -> &'static str {
+            "byte"
+        }
+        fn encoded_len(&self, _: &u8) -> Option<usize> {
+            Some(1)
+        }
+        fn encode(&self, item: &u8, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
+            dst.buf().put_u8(*item);
+            Ok(())
+        }
+        fn decode(&self, _: &mut MessageBuf) -> Result<u8, CodecError> {
+            Ok(7)
+        }
+    }
+
+    static METHOD: Method<u8, u8> =
+        Method::new("/t.Echo/Say", CallKind::Unary, false, &[MethodCodec { request: &Byte, response: &Byte }]);
+
+    /// Keeps wakers or does not; counts how often it is asked for outcomes, which are there at once.
+    #[derive(Clone, Default)]
+    struct Double {
+        keeps: bool,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Invoke for Double {
+        fn start(&self, _: &MethodSpec, _: &CallOptions, _: &'static str) -> RawCall {
+            RawCall::failed(Status::internal("not here"))
+        }
+        fn start_unary(
+            &self,
+            _: &MethodSpec,
+            _: &CallOptions,
+            _: &'static str,
+            _: &dyn Encode,
+            waiter: Option<&Waker>,
+        ) -> RawCall {
+            assert!(waiter.is_some(), "a unary call waits for its outcome");
+            let call = RawCall::new(Arc::new(self.clone()), CallKey::ONLY);
+            if self.keeps { call.awaited() } else { call }
+        }
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+    }
+
+    impl Carrier for Double {
+        fn poll_send(&self, _: CallKey, _: &mut Outgoing<'_>, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
+            Poll::Pending
+        }
+        fn flush(&self, _: CallKey) -> Result<(), Status> {
+            Ok(())
+        }
+        fn finish(&self, _: CallKey) -> Result<(), Status> {
+            Ok(())
+        }
+        fn poll_head(&self, _: CallKey, _: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
+            Poll::Pending
+        }
+        fn poll_recv(&self, _: CallKey, _: &mut Context<'_>, _: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+            Poll::Pending
+        }
+        fn poll_outcome(&self, _: CallKey, _: Half, _: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let (headers, trailers) = (Metadata::new(), Metadata::new());
+            Poll::Ready(Ok(Outcome { message: MessageBuf::default(), headers, trailers }))
+        }
+        fn release(&self, _: CallKey, _: Half, _: bool) {}
+    }
+
+    #[test]
+    fn who_keeps_the_waker_of_a_new_call_is_not_asked_before_it_wakes() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (keeps, asked) in [(false, [1, 1]), (true, [0, 1])] {
+            let double = Double { keeps, ..Double::default() };
+            let mut call = SingleRequest::new(double.clone(), &METHOD, 1, Setup::default());
+            let first = call.poll_outcome(&mut cx);
+            assert_eq!((first.is_ready(), double.asked.load(Ordering::Relaxed)), (!keeps, asked[0]));
+            if keeps {
+                assert!(call.poll_outcome(&mut cx).is_ready());
+            }
+            assert_eq!(double.asked.load(Ordering::Relaxed), asked[1]);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use trirpc_core::buf::{FlushPolicy, MessageBuf, Run};
 use trirpc_core::call::{CallOptions, Code, Metadata, Origin, Recv, Status};
-use trirpc_core::{CallId, CallMut, Client, Event, Instant, OpenError, SendError};
+use trirpc_core::{CallId, CallMut, Client, Connection, Event, Instant, OpenError, SendError};
 
 use super::send::over;
 use super::slots::{Attached, Slot, register};
@@ -288,40 +288,25 @@ impl Carrier for Shared<Client> {
                 register(&mut slot.recv, cx, &mut state.stale);
                 return false;
             }
-            let Some(mut call) = state.conn.call(slot.id) else {
-                failure = Some(over());
-                return true;
+            let Some(outcome) = take_outcome(&mut state.conn, slot, half, now) else {
+                slot.has_news = false;
+                register(&mut slot.recv, cx, &mut state.stale);
+                return false;
             };
-            message = slot.role.message.take();
-            loop {
-                match call.recv() {
-                    Recv::Message(next) => {
-                        slot.message_received(next.len(), now);
-                        message = Some(next);
-                    }
-                    Recv::Blocked => {
-                        slot.role.message = message.take();
-                        slot.has_news = false;
-                        register(&mut slot.recv, cx, &mut state.stale);
-                        return false;
-                    }
-                    Recv::End => break,
-                }
-            }
-            match (call.status(), &message) {
-                (Some(status), Some(message)) if status.is_ok() => {
+            (message, headers) = (outcome.message, outcome.metadata);
+            match &message {
+                Some(message) if outcome.status.is_ok() => {
                     inflater = slot.codings.inflater(message);
-                    headers = call.metadata().map(owned).unwrap_or_default();
-                    trailers = owned(status.metadata());
+                    trailers = owned(outcome.status.metadata());
                 }
-                (Some(status), None) if status.is_ok() => {
+                None if outcome.status.is_ok() => {
                     let status = Status::unimplemented("the peer succeeded without a message");
                     failure = Some(status.with_origin(Origin::Peer));
                 }
-                _ => failure = Some(outcome(&call, state.cause.as_deref())),
+                _ => failure = Some(explained(outcome.status, state.cause.as_deref())),
             }
             observed = slot.last_observed(now);
-            released = state.release(key, half, false, now);
+            released = state.forget(key, half);
             true
         });
         // The slot, with whatever waker is in it, is dropped with the lock released.
@@ -365,6 +350,40 @@ fn owned(metadata: &Metadata) -> Metadata {
     if metadata.is_empty() { Metadata::new() } else { metadata.clone() }
 }
 
+/// All there is to know of a call with a single response, which leaves the connection unless another half of it has an
+/// owner; `None` while it runs.
+fn take_outcome(
+    conn: &mut Connection<Client>,
+    slot: &mut Slot<ClientSlot>,
+    half: Half,
+    now: Instant,
+) -> Option<trirpc_core::Outcome> {
+    if slot.halves.are(half) {
+        if let Some(mut outcome) = conn.take_outcome(slot.id) {
+            if let Some(message) = &outcome.message {
+                slot.message_received(message.len(), now);
+            }
+            // One that came before the end was pulled where it came.
+            outcome.message = outcome.message.or(slot.role.message.take());
+            return Some(outcome);
+        }
+    }
+    let mut call = conn.call(slot.id)?;
+    loop {
+        match call.recv() {
+            Recv::Message(message) => {
+                slot.message_received(message.len(), now);
+                slot.role.message = Some(message);
+            }
+            Recv::Blocked => return None,
+            Recv::End => break,
+        }
+    }
+    let status = call.status().cloned().unwrap_or_else(over);
+    let metadata = call.metadata().map(owned).unwrap_or_default();
+    Some(trirpc_core::Outcome { message: slot.role.message.take(), metadata, status })
+}
+
 /// The status of a call that has not ended well.
 fn outcome(call: &CallMut<'_, Client>, cause: Option<&str>) -> Status {
     Client::status(call, cause).unwrap_or_else(over)
@@ -397,18 +416,25 @@ impl State<Client> {
 
     /// The owner of `half` is gone. Returns what is to be dropped once the lock is released.
     fn release(&mut self, key: CallKey, half: Half, cancel: bool, now: Instant) -> Option<Released> {
-        let slot = self.slots.find(key)?;
-        slot.halves.remove(half);
-        let (id, gone) = (slot.id, slot.halves.is_empty());
         if cancel {
+            let id = self.slots.find(key)?.id;
             if let Some(mut call) = self.conn.call(id) {
                 call.cancel(Code::Cancelled, now);
             }
         }
-        if !gone {
+        self.forget(key, half)
+    }
+
+    /// The owner of `half` is gone, and the call has ended or was cancelled. Returns what is to be dropped once the lock
+    /// is released.
+    fn forget(&mut self, key: CallKey, half: Half) -> Option<Released> {
+        let slot = self.slots.find(key)?;
+        slot.halves.remove(half);
+        if !slot.halves.is_empty() {
             return None;
         }
-        let status = self.conn.call(id).and_then(CallMut::<Client>::release);
+        // It is gone already if its outcome was taken.
+        let status = self.conn.call(slot.id).and_then(CallMut::<Client>::release);
         let slot = self.slots.discard(key, |role| role.message.is_none());
         Some(Released { slot, status })
     }

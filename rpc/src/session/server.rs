@@ -1,6 +1,5 @@
 //! The server's end of a session: calls that come in, and their answers.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -73,8 +72,10 @@ impl From<Served> for ServerState {
 /// The ways of the last few heads that the connection shares between calls.
 #[derive(Debug, Default)]
 struct Routes {
-    /// At most [`Routes::LEN`], the first of which is to be forgotten next.
-    known: VecDeque<(Arc<Accepted>, Route)>,
+    /// At most [`Routes::LEN`].
+    known: Vec<(Arc<Accepted>, Route)>,
+    /// Which of them is to be forgotten next, once there are so many.
+    oldest: usize,
 }
 
 impl Routes {
@@ -88,10 +89,13 @@ impl Routes {
         let route = router.find(accepted.path(), accepted.variant())?;
         // A head that only its call knows does not come again.
         if Arc::strong_count(accepted) > 1 {
-            if self.known.len() == Self::LEN {
-                self.known.pop_front();
+            let known = (Arc::clone(accepted), route);
+            if self.known.len() < Self::LEN {
+                self.known.push(known);
+            } else {
+                self.known[self.oldest] = known;
+                self.oldest = (self.oldest + 1) % Self::LEN;
             }
-            self.known.push_back((Arc::clone(accepted), route));
         }
         Ok(route)
     }
@@ -169,9 +173,11 @@ impl SessionRole for Server {
     fn tell(state: &mut State<Self>, key: CallKey, event: &Event, now: Instant) {
         match *event {
             Event::Readable(id) => {
-                let route = state.slots.find(key).and_then(|slot| slot.role.waiting.take());
-                if let Some(route) = route {
-                    state.start(key, id, route);
+                if let Some(slot) = state.slots.find(key) {
+                    let (route, compressor) = (slot.role.waiting.take(), slot.codings.compressor());
+                    if let Some(route) = route {
+                        state.start(key, id, route, compressor);
+                    }
                 }
             }
             Event::Finished(_) => {
@@ -204,7 +210,8 @@ impl SessionRole for Server {
 }
 
 impl State<Server> {
-    /// Routes a call by its path. A call with a single request waits for it.
+    /// Routes a call by its path, and hands it over to the driver, which starts its handler. A call with a single request
+    /// waits for it first.
     fn admit(&mut self, id: CallId, now: Instant) {
         let Some(mut call) = self.conn.call(id) else { return };
         let Some(accepted) = call.request() else { return };
@@ -218,8 +225,10 @@ impl State<Server> {
             }
         };
         let (kind, spec) = (route.kind(), route.spec);
-        call.expect(kind, now);
-        let waits = kind.is_single_request();
+        let mut request = self.extra.spare.take(accepted);
+        request.deadline = call.deadline();
+        request.message = call.expect_request(kind, now);
+        let waits = kind.is_single_request() && request.message.is_none();
         let waiting = waits.then_some(route);
         let slot = ServerSlot { task: None, waiting, headers: Some(Metadata::new()), is_over: false, signal: None };
         let compressions = router.compressions();
@@ -227,29 +236,31 @@ impl State<Server> {
         if !compressions.is_none() {
             let encoding = call.send_encoding();
             let send = Compressor::new(encoding.and_then(|name| compressions.find(name)));
+            request.compressor = send.clone();
             codings = Codings::new(compressions.clone(), send);
             codings.limit(|| self.conn.config().max_recv_message);
         }
         let observed = self.observe(id, spec, now);
         let key = self.slots.insert(id, Attached { codings, observed, waiter: None }, slot);
-        if !waits {
-            self.start(key, id, route);
+        if waits {
+            request.clear();
+            self.extra.spare.keep(&mut Some(request));
+        } else {
+            self.extra.starts.push(Start { key, route, request });
         }
     }
 
-    /// Hands a call over to the driver, which starts its handler; with its message, if it has a single one.
-    fn start(&mut self, key: CallKey, id: CallId, route: Route) {
+    /// Hands a call over to the driver whose single request came later than its head.
+    fn start(&mut self, key: CallKey, id: CallId, route: Route, compressor: Compressor) {
         let Some(mut call) = self.conn.call(id) else { return };
         let Some(accepted) = call.request() else { return };
         let mut request = self.extra.spare.take(accepted);
         request.deadline = call.deadline();
-        if route.kind().is_single_request() {
-            // Where there is none, the handler's glue asks again, and learns why.
-            if let Recv::Message(message) = call.recv() {
-                request.message = Some(message);
-            }
+        request.compressor = compressor;
+        // Where there is no message, the handler's glue asks again, and learns why.
+        if let Recv::Message(message) = call.recv() {
+            request.message = Some(message);
         }
-        request.compressor = self.slots.find(key).map(|slot| slot.codings.compressor()).unwrap_or_default();
         self.extra.starts.push(Start { key, route, request });
     }
 

@@ -118,6 +118,11 @@ impl Halves {
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
+
+    /// Whether the owner of `half` is the last.
+    pub(crate) fn are(self, half: Half) -> bool {
+        self.0 & !half.bit() == 0
+    }
 }
 
 /// Slots at the index of their [`CallId`], so that an event finds its waiters without a search.

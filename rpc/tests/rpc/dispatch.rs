@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use trirpc_rpc::{
     BidiCall, BoxFuture, ClientSession, Code, Config, Endpoint, Handling, HttpVersion, IncomingCall, InlineHandlers,
-    ManualTime, MethodSpec, Router, ServerSession, ServerStreamingCall, ServerTask, Service, ServiceDescriptor, Status,
-    UnaryCall, duplex, handshake, serve_connection,
+    Layered, ManualTime, MethodSpec, NextService, Router, ServerSession, ServerStreamingCall, ServerTask, Service,
+    ServiceDescriptor, ServiceLayer, Status, UnaryCall, duplex, handshake, serve_connection,
 };
 
 use crate::support::echo::{Counters, Echo};
@@ -225,6 +225,45 @@ fn a_router_may_make_a_task_of_every_handler() {
     world.executor.run();
     assert!(calls.iter().all(|call| call.take().expect("done").is_ok()));
     assert_eq!(world.spawned(), 10);
+}
+
+#[test]
+fn a_router_may_leave_every_handler_to_its_connection_however_long_it_takes() {
+    let time = ManualTime::new();
+    let clock = time.clone();
+    let router = Router::new().add(Handler(move |request: String| {
+        clock.advance(Duration::from_secs(1));
+        Box::pin(async { request }) as BoxFuture<'_, _>
+    }));
+    let world = World::at(time, router.inline_handlers(InlineHandlers::Always));
+    let calls: Vec<_> = (0..100).map(|n| world.say(&n.to_string())).collect();
+    world.executor.run();
+    assert!(calls.iter().all(|call| call.take().expect("done").is_ok()));
+    assert_eq!(world.spawned(), 0);
+}
+
+/// Requests use each other's memory.
+#[test]
+fn a_call_finds_nothing_of_the_one_before() {
+    struct Mark;
+    struct Marked;
+    impl ServiceLayer for Marked {
+        async fn call(&self, mut call: IncomingCall, next: NextService) {
+            assert!(call.extensions_mut().get::<Mark>().is_none(), "another call's");
+            assert!(call.metadata().is_empty() && call.deadline().is_none());
+            call.extensions_mut().insert(Mark);
+            call.metadata_mut().append("x-mark", "yes").expect("valid");
+            next.call(call).await;
+        }
+    }
+    let service = Echo { counters: Arc::default() };
+    let world = World::of(Router::new().add(Layered::new(service, Marked)));
+    for round in ["one", "two", "fail", "three"] {
+        let calls: Vec<_> = (0..3).map(|_| world.say(round)).collect();
+        world.executor.run();
+        assert!(calls.iter().all(|call| call.take().expect("done").is_ok() == (round != "fail")));
+    }
+    assert_eq!(world.spawned(), 0);
 }
 
 thread_local! {
