@@ -151,12 +151,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use bytes::BufMut;
-    use trirpc_core::buf::MessageBuf;
+    use trirpc_core::buf::{MessageBuf, Run};
     use trirpc_core::call::{CallKind, CallOptions, EncodeBuf, MethodCodec, MethodSpec};
     use trirpc_core::{CodecError, Instant};
 
     use super::*;
-    use crate::raw::{Ahead, CallKey, Carrier, Encode, Half, Outgoing, Received};
+    use crate::raw::{CallKey, Carrier, Encode, Half, Outgoing, Received};
 
     struct Byte;
 
@@ -220,7 +220,7 @@ mod tests {
         fn poll_head(&self, _: CallKey, _: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
             Poll::Pending
         }
-        fn poll_recv(&self, _: CallKey, _: &mut Context<'_>, _: Option<&mut Ahead>) -> Poll<Result<Received, Status>> {
+        fn poll_recv(&self, _: CallKey, _: &mut Context<'_>, _: Option<&mut Run>) -> Poll<Result<Received, Status>> {
             Poll::Pending
         }
         fn poll_outcome(&self, _: CallKey, _: Half, _: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {

@@ -202,7 +202,7 @@ impl IncomingCall {
             seat.refuse_codec(&offered);
             return None;
         };
-        let cx = Context { seat, method: spec, request, codec: place, trailers: Metadata::new() };
+        let cx = Context { seat, method: spec, request, codec: place, trailers: None };
         Some(Begun { cx, codec: &codecs[place], spare })
     }
 }

@@ -27,7 +27,7 @@ pub struct Context {
     pub(super) request: Box<Request>,
     /// Place among the codecs of the method.
     pub(super) codec: usize,
-    pub(super) trailers: Metadata,
+    pub(super) trailers: Option<Box<Metadata>>,
 }
 
 impl Context {
@@ -84,7 +84,7 @@ impl Context {
 
     /// Response metadata that go with the status.
     pub fn trailers_mut(&mut self) -> &mut Metadata {
-        &mut self.trailers
+        self.trailers.get_or_insert_default()
     }
 
     /// Sends the messages from here on as they are, whatever was agreed on: for a response that does not compress.
@@ -105,14 +105,15 @@ impl Context {
         let codec = method.codecs().get(self.codec).unwrap_or_else(|| method.default_codec()).response;
         match result {
             Ok(message) => self.seat.respond(&Typed::new(codec, &message), self.request, self.trailers),
-            Err(status) => self.seat.end(status, self.trailers),
+            Err(status) => self.finish(Err(status)),
         }
     }
 
     /// Generated code: ends a call whose messages were sent one by one.
     #[doc(hidden)]
     pub fn finish(self, result: Result<(), Status>) {
-        self.seat.end(result.err().unwrap_or(Status::OK), self.trailers);
+        let trailers = self.trailers.map_or_else(Metadata::new, |trailers| *trailers);
+        self.seat.end(result.err().unwrap_or(Status::OK), trailers);
     }
 }
 

@@ -12,6 +12,7 @@ use trirpc_core::{CallId, CallMut, Client, Connection, Event, Instant, OpenError
 use super::send::over;
 use super::slots::{Attached, Slot, register};
 use super::{SessionRole, Shared, State};
+use crate::compress::Inflater;
 use crate::intercept::{Hooks, Observed};
 use crate::raw::{CallKey, Carrier, Half, Outcome, Outgoing, Received};
 
@@ -276,34 +277,21 @@ impl Carrier for Shared<Client> {
     }
 
     fn poll_outcome(&self, key: CallKey, half: Half, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        // What the critical section finds is put here, and together only at the end, where it is wanted: it is large.
-        let (mut message, mut headers, mut trailers, mut failure) = (None, Metadata::new(), Metadata::new(), None);
-        let (mut inflater, mut observed, mut released) = (None, None, None);
-        let is_known = self.with(|state, now| {
-            let Some(slot) = state.slots.find(key) else {
-                failure = Some(over());
-                return true;
-            };
-            if !slot.has_news {
-                register(&mut slot.recv, cx, &mut state.stale);
-                return false;
-            }
-            let Some(outcome) = take_outcome(&mut state.conn, slot, half, now) else {
+        // What the critical section finds is put here, not returned: it is large, and need not be there yet.
+        let (mut taken, mut inflater, mut observed, mut released) = (None, None, None, None);
+        let is_known = self.with_at(self.about_now(), |state, now| {
+            let Some(slot) = state.slots.find(key) else { return true };
+            if slot.has_news {
+                taken = take_outcome(&mut state.conn, slot, half, now);
                 slot.has_news = false;
+            }
+            let Some(outcome) = &mut taken else {
                 register(&mut slot.recv, cx, &mut state.stale);
                 return false;
             };
-            (message, headers) = (outcome.message, outcome.metadata);
-            match &message {
-                Some(message) if outcome.status.is_ok() => {
-                    inflater = slot.codings.inflater(message);
-                    trailers = owned(outcome.status.metadata());
-                }
-                None if outcome.status.is_ok() => {
-                    let status = Status::unimplemented("the peer succeeded without a message");
-                    failure = Some(status.with_origin(Origin::Peer));
-                }
-                _ => failure = Some(explained(outcome.status, state.cause.as_deref())),
+            inflater = outcome.message.as_ref().and_then(|message| slot.codings.inflater(message));
+            if !outcome.status.is_ok() {
+                outcome.status = explained(mem::take(&mut outcome.status), state.cause.as_deref());
             }
             observed = slot.last_observed(now);
             released = state.forget(key, half);
@@ -314,22 +302,14 @@ impl Carrier for Shared<Client> {
         if !is_known {
             return Poll::Pending;
         }
-        if let (Some(inflater), Some(compressed)) = (inflater, message.as_mut()) {
-            match inflater.inflate(mem::take(compressed)) {
-                Ok(inflated) => *compressed = inflated,
-                Err(status) => failure = Some(status),
-            }
-        }
+        let answer = whole(taken, inflater);
         if let Some(hooks) = observed.and_then(Observed::into_hooks) {
-            match &failure {
-                None => hooks.on_outcome(Some(headers.clone()), &Status::OK),
-                Some(status) => hooks.on_finish(status),
+            match &answer {
+                Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
+                Err(status) => hooks.on_finish(status),
             }
         }
-        Poll::Ready(match failure {
-            None => Ok(Outcome { message: message.unwrap_or_default(), headers, trailers }),
-            Some(status) => Err(status),
-        })
+        Poll::Ready(answer)
     }
 
     fn release(&self, key: CallKey, half: Half, cancel: bool) {
@@ -350,6 +330,22 @@ fn owned(metadata: &Metadata) -> Metadata {
     if metadata.is_empty() { Metadata::new() } else { metadata.clone() }
 }
 
+/// What a caller gets of an outcome that was taken: a message, inflated, or why there is none.
+fn whole(taken: Option<trirpc_core::Outcome>, inflater: Option<Inflater>) -> Result<Outcome, Status> {
+    match taken {
+        None => Err(over()),
+        Some(outcome) if !outcome.status.is_ok() => Err(outcome.status),
+        Some(trirpc_core::Outcome { message: Some(message), metadata, status }) => {
+            let message = match inflater {
+                Some(inflater) => inflater.inflate(message)?,
+                None => message,
+            };
+            Ok(Outcome { message, headers: metadata, trailers: owned(status.metadata()) })
+        }
+        Some(_) => Err(Status::unimplemented("the peer succeeded without a message").with_origin(Origin::Peer)),
+    }
+}
+
 /// All there is to know of a call with a single response, which leaves the connection unless another half of it has an
 /// owner; `None` while it runs.
 fn take_outcome(
@@ -364,7 +360,7 @@ fn take_outcome(
                 slot.message_received(message.len(), now);
             }
             // One that came before the end was pulled where it came.
-            outcome.message = outcome.message.or(slot.role.message.take());
+            outcome.message = outcome.message.or_else(|| slot.role.message.take());
             return Some(outcome);
         }
     }

@@ -100,10 +100,11 @@ pub(crate) struct Shared<R: SessionRole> {
     pub(crate) fixed: R::Fixed,
     /// Unique in this process.
     id: u64,
-    /// Whether a call here may be watched, so that a message that is sent looks for its watchers.
+    /// Whether a call here may be watched by interceptors of the session itself, so that a message that is sent looks for
+    /// them.
     observes: bool,
-    /// When the driver's turn began, in nanoseconds of its clock; 0 while it sleeps. Only a hint: it saves callers that
-    /// come meanwhile a look at the clock.
+    /// When the driver's turn began, or when somebody woke it for one, in nanoseconds of its clock; 0 while it sleeps.
+    /// Only a hint: it saves callers that come meanwhile a look at the clock.
     awake_at: AtomicU64,
     /// When the driver's last turn began.
     seen_at: AtomicU64,
@@ -190,13 +191,18 @@ impl<R: SessionRole> Shared<R> {
         // a full socket: hints are not left to it.
         state.drain_events(now);
         let driver = state.unpark();
-        if driver.is_none() && state.wakes.is_empty() && state.stale.is_empty() {
-            return result;
+        if driver.is_some() && now.as_nanos() > self.seen_at.load(Ordering::Relaxed) {
+            self.awake_at.store(now.as_nanos(), Ordering::Relaxed);
         }
-        let (wakes, stale) = (mem::take(&mut state.wakes), mem::take(&mut state.stale));
-        drop(state);
-        drop(stale);
-        wakes.into_iter().chain(driver).for_each(Waker::wake);
+        if !state.wakes.is_empty() || !state.stale.is_empty() {
+            let (wakes, stale) = (mem::take(&mut state.wakes), mem::take(&mut state.stale));
+            drop(state);
+            drop(stale);
+            wakes.into_iter().chain(driver).for_each(Waker::wake);
+        } else if let Some(driver) = driver {
+            drop(state);
+            driver.wake();
+        }
         result
     }
 
@@ -217,16 +223,17 @@ impl<R: SessionRole> Shared<R> {
         result
     }
 
-    /// The present, as the driver saw it at the start of its turn while it is in the middle of one.
+    /// The present, as the driver saw it at the start of its turn while it is in the middle of one, or as who woke it for
+    /// one did.
     pub(crate) fn lately(&self) -> Instant {
         match self.awake_at.load(Ordering::Relaxed) {
-            nanos if nanos > 0 && !self.observes => Instant::from_nanos(nanos),
+            nanos if nanos > 0 && !self.is_timed.load(Ordering::Relaxed) => Instant::from_nanos(nanos),
             _ => self.now(),
         }
     }
 
-    /// The present, for messages of a stream: when the driver was last at it, as long as nobody asks when a message came
-    /// or left, and none is held back for a time.
+    /// The present, for what no timer follows from, such as messages of a stream: when the driver was last at it, as long
+    /// as nobody asks when a message came or left, and none is held back for a time.
     pub(crate) fn about_now(&self) -> Instant {
         if self.is_timed.load(Ordering::Relaxed) {
             return self.lately();

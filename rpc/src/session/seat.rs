@@ -17,6 +17,8 @@ use crate::cancel::Signal;
 use crate::raw::{CallKey, Carrier, Encode, Erased, send_status};
 use crate::server::{Request, Router};
 
+const NOTHING: &Metadata = &Metadata::new();
+
 /// One call on a server, as its handler's task sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSeat {
@@ -98,14 +100,14 @@ impl CallSeat {
 
     /// Takes the response headers for changing them; `None` once they were sent.
     pub(crate) fn take_headers(&self) -> Option<Metadata> {
-        self.shared.with(|state, _| state.slots.find(self.key)?.role.headers.as_mut().map(mem::take))
+        self.shared.with(|state, _| state.slots.find(self.key)?.role.lend_headers())
     }
 
     /// Puts them back, unless they were sent meanwhile.
     pub(crate) fn put_headers(&self, headers: Metadata) {
         self.shared.with(|state, _| {
-            if let Some(kept) = state.slots.find(self.key).and_then(|slot| slot.role.headers.as_mut()) {
-                *kept = headers;
+            if let Some(slot) = state.slots.find(self.key) {
+                slot.role.put_headers(headers);
             }
         });
     }
@@ -153,7 +155,7 @@ impl CallSeat {
 
     /// Answers with the only response: head, message and trailers leave in one run. `request` is what the call brought,
     /// which nobody needs any more.
-    pub(crate) fn respond(&self, message: &dyn Encode, mut request: Box<Request>, trailers: Metadata) {
+    pub(crate) fn respond(&self, message: &dyn Encode, mut request: Box<Request>, trailers: Option<Box<Metadata>>) {
         let (shared, len) = (&self.shared, message.encoded_len());
         let compressor = mem::take(&mut request.compressor);
         request.clear();
@@ -170,7 +172,7 @@ impl CallSeat {
                 });
                 shared.recycle(Some(kept));
             }
-            Err(status) => self.end(status, trailers),
+            Err(status) => self.end(status, trailers.map_or_else(Metadata::new, |trailers| *trailers)),
         }
     }
 
@@ -179,7 +181,7 @@ impl CallSeat {
         &self,
         len: Option<usize>,
         request: Box<Request>,
-        trailers: Metadata,
+        trailers: Option<Box<Metadata>>,
         send: impl FnOnce(CallMut<'_, Server>, &Metadata, &Metadata, Instant) -> Result<(), SendError>,
     ) {
         if self.shared.observes {
@@ -191,15 +193,19 @@ impl CallSeat {
             let Some(slot) = state.slots.find(self.key) else { return };
             self.shared.answered.store(self.key.bits(), Ordering::Relaxed);
             if slot.role.is_over {
-                ended = state.end(self.key, over(), trailers, now);
+                ended = state.end(self.key, over(), Metadata::new(), now);
                 return;
             }
             slot.message_sent(len.unwrap_or_default(), now);
-            let (id, headers) = (slot.id, slot.role.headers.take().unwrap_or_default());
+            let (id, headers) = (slot.id, slot.role.headers.take());
             let slot = state.slots.discard(self.key, ServerSlot::is_bare);
             // The core answers for a codec that failed; a call that has ended needs no answer.
             let outcome = match state.conn.call(id) {
-                Some(call) => send(call, &headers, &trailers, now).map_or_else(send_status, |()| Status::OK),
+                Some(call) => {
+                    let (headers, trailers) = (headers.as_deref(), trailers.as_deref());
+                    let sent = send(call, headers.unwrap_or(NOTHING), trailers.unwrap_or(NOTHING), now);
+                    sent.map_or_else(send_status, |()| Status::OK)
+                }
                 None => over(),
             };
             let Some(mut slot) = slot else { return };

@@ -1,5 +1,6 @@
 //! The server's end of a session: calls that come in, and their answers.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -25,8 +26,10 @@ pub(crate) struct ServerSlot {
     pub(super) task: Option<Waker>,
     /// Where the call goes, while its single request is not there yet.
     waiting: Option<Route>,
-    /// Response headers that were not sent yet; `None` once they were.
-    pub(super) headers: Option<Metadata>,
+    /// Response headers that were not sent yet, if there are any.
+    pub(super) headers: Option<Box<Metadata>>,
+    /// The response headers were sent, or are being sent.
+    pub(super) is_head_sent: bool,
     /// The peer is gone, the deadline passed, or the connection failed.
     pub(super) is_over: bool,
     /// Tells tasks that the handler started.
@@ -37,6 +40,27 @@ impl ServerSlot {
     /// Whether dropping it runs nobody else's code.
     pub(super) fn is_bare(&self) -> bool {
         self.task.is_none() && self.signal.is_none()
+    }
+
+    /// Response headers that are to be sent now; `None` if they were sent before.
+    pub(super) fn take_headers(&mut self) -> Option<Metadata> {
+        if mem::replace(&mut self.is_head_sent, true) {
+            return None;
+        }
+        Some(self.headers.take().map_or_else(Metadata::new, |headers| *headers))
+    }
+
+    /// Response headers, as long as they can be changed.
+    pub(super) fn lend_headers(&mut self) -> Option<Metadata> {
+        let headers = self.headers.take();
+        (!self.is_head_sent).then(|| headers.map_or_else(Metadata::new, |headers| *headers))
+    }
+
+    /// Puts them back, unless they were sent meanwhile.
+    pub(super) fn put_headers(&mut self, headers: Metadata) {
+        if !self.is_head_sent && !headers.is_empty() {
+            self.headers = Some(Box::new(headers));
+        }
     }
 }
 
@@ -198,7 +222,7 @@ impl SessionRole for Server {
     }
 
     fn before_send(slot: &mut Slot<ServerSlot>, call: &mut CallMut<'_, Self>, now: Instant) -> Result<(), SendError> {
-        match slot.role.headers.take() {
+        match slot.role.take_headers() {
             Some(headers) => call.send_head(&headers, now),
             None => Ok(()),
         }
@@ -230,7 +254,7 @@ impl State<Server> {
         request.message = call.expect_request(kind, now);
         let waits = kind.is_single_request() && request.message.is_none();
         let waiting = waits.then_some(route);
-        let slot = ServerSlot { task: None, waiting, headers: Some(Metadata::new()), is_over: false, signal: None };
+        let slot = ServerSlot { task: None, waiting, headers: None, is_head_sent: false, is_over: false, signal: None };
         let compressions = router.compressions();
         let mut codings = Codings::default();
         if !compressions.is_none() {
@@ -301,8 +325,7 @@ impl State<Server> {
         };
         Server::finished(&mut slot, &mut self.wakes);
         if let Some(mut call) = self.conn.call(slot.id) {
-            let headers = slot.role.headers.take().filter(|headers| !headers.is_empty());
-            if let Some(headers) = headers {
+            if let Some(headers) = slot.role.headers.take() {
                 let _ = call.send_head(&headers, now);
             }
             let _ = call.finish(&status, &trailers, now);
@@ -338,13 +361,13 @@ impl Shared<Server> {
             if let Some(observed) = &mut slot.observed {
                 observed.marks.timeline.first_byte_out = Some(now);
             }
-            Some((hooks, slot.role.headers.take().unwrap_or_default()))
+            Some((hooks, slot.role.lend_headers().unwrap_or_default()))
         });
         let Some((mut hooks, headers)) = taken else { return };
         let headers = hooks.on_response(headers);
         let lost = self.with(|state, _| {
             let Some(slot) = state.slots.find(key) else { return Some(hooks) };
-            slot.role.headers = Some(headers);
+            slot.role.put_headers(headers);
             if let Some(observed) = &mut slot.observed {
                 observed.put_back(hooks);
             }

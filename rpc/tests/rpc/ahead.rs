@@ -36,7 +36,7 @@ fn what_is_taken_ahead_is_bounded_by_the_configuration() {
     for (limit, expected) in [(0, 0), (MESSAGE - 1, 0), (MESSAGE, 1), (10 * MESSAGE + 50, 10), (usize::MAX, 49)] {
         let client = Config::default().with(|config| config.recv_ahead = limit);
         let link = link(client, Config::default(), 64 * 1024);
-        let call = link.client.start_unary(&LOTS.spec, &CallOptions::default(), "text", &Ask("50x99"));
+        let call = link.client.start_unary(&LOTS.spec, &CallOptions::default(), "text", &Ask("50x99"), None);
         let mut receiver = call.into_receiver();
         link.executor.run();
         let (all, first) = link.executor.block_on(async move {
