@@ -25,6 +25,7 @@ macro_rules! either {
 }
 
 impl Decoder {
+    #[inline]
     pub(crate) fn new(body: Body, max_message: usize) -> Self {
         match body {
             Body::Envelopes => Self::Envelopes(envelope::Decoder::new(max_message)),
@@ -86,6 +87,7 @@ impl Decoder {
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
+    #[inline]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         match self {
             Self::Envelopes(decoder) => decoder.pull(pool),

@@ -1,5 +1,6 @@
 //! The client's side of a call, as a pure machine: heads, octets and trailers in, messages and a status out.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
@@ -56,11 +57,14 @@ enum State {
     /// The head came, and says what the body is.
     Body,
     /// An answer of plain HTTP, not RPC. The beginning of its body is kept, for people.
-    NotRpc {
-        status: Status,
-        text: Vec<u8>,
-    },
+    NotRpc(Box<NotRpc>),
     Done(Status),
+}
+
+#[derive(Debug)]
+struct NotRpc {
+    status: Status,
+    text: Vec<u8>,
 }
 
 /// What came of the response's head.
@@ -238,7 +242,7 @@ impl ClientCall {
     pub fn status(&self) -> Option<&Status> {
         match &self.state {
             State::Done(status) => Some(status),
-            State::AwaitHead | State::Body | State::NotRpc { .. } => None,
+            State::AwaitHead | State::Body | State::NotRpc(_) => None,
         }
     }
 

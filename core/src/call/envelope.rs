@@ -42,6 +42,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
+    #[inline]
     pub(crate) fn new(max_message: usize) -> Self {
         let scan = Scan { max_message, encoding: None, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
         Self { scan, waiting: 0, front: Front::default(), backlog: None, buffered: 0 }
@@ -96,6 +97,7 @@ impl Decoder {
 
     /// Flags and length of the message that begins with `data`, and what is there of its payload and of what follows;
     /// if it is the next one, and may be kept.
+    #[inline]
     fn next_message<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
         let is_between = self.scan.is_between() && self.waiting == 0;
         let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
@@ -130,14 +132,16 @@ impl Decoder {
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
+    #[inline]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         if self.waiting == 0 {
             return None;
         }
         self.fill_front(pool);
-        let message = self.front.complete.take()?;
-        self.taken(1, PREFIX + message.len(), pool);
-        Some(message)
+        let message = self.front.complete.take();
+        let octets = message.as_ref().map_or(0, MessageBuf::len) + PREFIX;
+        self.taken(1, octets, pool);
+        message
     }
 
     /// The messages at the front that lie behind each other and are not compressed, up to `max` bytes of them with their
@@ -157,6 +161,7 @@ impl Decoder {
     }
 
     /// So many messages are gone. What is behind the last complete one is the beginning of the next.
+    #[inline]
     fn taken(&mut self, messages: u64, octets: usize, pool: &mut BufferPool) {
         self.waiting -= messages;
         self.buffered = self.buffered.saturating_sub(octets);
@@ -166,7 +171,14 @@ impl Decoder {
     }
 
     /// Puts the message at the front together, as far as it is there.
+    #[inline]
     fn fill_front(&mut self, pool: &mut BufferPool) {
+        if self.backlog.is_some() {
+            self.unfold_backlog(pool);
+        }
+    }
+
+    fn unfold_backlog(&mut self, pool: &mut BufferPool) {
         let Some(backlog) = &mut self.backlog else { return };
         // Of the message there is what waits here; for more, its sender has a window.
         let landing = &mut Landing { pool, may_come: self.buffered };

@@ -75,6 +75,15 @@ impl SendSide {
         if is_open && len <= self.max_message { envelope::prefix(len, false) } else { None }
     }
 
+    /// Accounts for the only message, of `len` bytes and not compressed, and returns its prefix, as
+    /// [`envelope`](Self::envelope) does. That it may be sent is the caller's to know.
+    #[inline]
+    pub(crate) fn send_only(&mut self, len: usize) -> Option<[u8; envelope::PREFIX]> {
+        debug_assert!(self.check().is_ok() && self.sent == 0 && len <= self.max_message);
+        self.note_sent(len);
+        if self.is_enveloped() { envelope::prefix(len, false) } else { None }
+    }
+
     /// A message with [that prefix](Self::next_prefix) was sent.
     pub(crate) const fn note_sent(&mut self, len: usize) {
         self.sent += 1;

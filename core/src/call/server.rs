@@ -66,9 +66,17 @@ enum State {
 impl ServerCall {
     /// A call whose head says `request`, and arrived at `now`.
     pub fn new(request: Arc<Accepted>, now: Instant) -> Self {
+        let mut call = Self::of(request, now);
+        call.heed_head();
+        call
+    }
+
+    /// A call that has its head, and is yet to [heed](Self::heed_head) it: made in its place at once.
+    #[inline]
+    pub(crate) fn of(request: Arc<Accepted>, now: Instant) -> Self {
         let (body, limits) = (request.spec.body, &request.limits);
         let compresses = request.response_encoding().is_some();
-        let mut call = Self {
+        Self {
             deadline: request.timeout().map(|timeout| now + timeout),
             kind: None,
             state: State::Receiving,
@@ -78,15 +86,19 @@ impl ServerCall {
             kept: None,
             refusal: None,
             request,
-        };
-        if let Some(encoding) = call.request.request_encoding {
-            call.decoder.allow_compressed(encoding);
         }
-        let len = call.request.content_length.map_or(Ok(()), |len| call.decoder.expect_len(len));
-        if let Some(status) = call.request.fault.clone().or_else(|| len.err()) {
-            call.fault(status);
+    }
+
+    /// Does what the head asks for.
+    #[inline]
+    pub(crate) fn heed_head(&mut self) {
+        if let Some(encoding) = self.request.request_encoding {
+            self.decoder.allow_compressed(encoding);
         }
-        call
+        let len = self.request.content_length.map_or(Ok(()), |len| self.decoder.expect_len(len));
+        if let Some(status) = self.request.fault.clone().or_else(|| len.err()) {
+            self.fault(status);
+        }
     }
 
     /// The router's answer: what kind of method the path names. Nothing can be received before it.

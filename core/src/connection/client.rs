@@ -180,12 +180,12 @@ impl Connection<Client> {
         now: Instant,
     ) -> Result<CallId, OpenError> {
         let now = self.advance(now);
-        let place = self.plan(method, options, codec.name())?;
         let len = codec.encoded_len(request);
         if let Some(len) = len.filter(|&len| self.is_fast_request(method.kind(), options, len)) {
+            let place = self.plan(method, options, codec.name())?;
             return self.open_in_place(place, options, len, &mut |dst| codec.encode(request, dst), now);
         }
-        let machine = self.call_by(place, options, now)?;
+        let machine = self.begin(method, options, codec.name(), now)?;
         let bytes = encode(codec, request, self.config.max_send_message)?;
         self.insert_unary(machine, options, Encoded { bytes, compressed: false })
     }

@@ -39,6 +39,8 @@ pub(crate) struct ServerState {
     limits: CallLimits,
     /// What heads said that the engine recognises when they come again. Holding the head keeps its address its own.
     known: Recent<(Arc<RequestHead>, Arc<Accepted>)>,
+    /// Memory for the fields of one head, which are gone once it is written.
+    pub(super) own_fields: Headers,
     /// What responses begin with.
     pub(super) heads: Recent<(ResponseKind, Template<ResponseHead>)>,
     /// What the trailers of success begin with.
@@ -52,6 +54,7 @@ impl ServerState {
             tells_incoming: true,
             limits: CallLimits::from(config),
             known: Recent::new(config.max_known_heads),
+            own_fields: Headers::new(),
             heads: Recent::new(RESPONSE_KINDS),
             success: success_trailers().into(),
         }
@@ -62,8 +65,7 @@ impl ServerState {
         if !may_recur(&head) {
             return Accepted::read(Arc::unwrap_or_clone(head), &self.limits).map(Arc::new);
         }
-        let place = self.known.position(|(known, _)| Arc::ptr_eq(known, &head));
-        if let Some((_, accepted)) = place.and_then(|place| self.known.get(place)) {
+        if let Some((_, accepted)) = self.known.find(|(known, _)| Arc::ptr_eq(known, &head)) {
             return Ok(Arc::clone(accepted));
         }
         let accepted = Arc::new(Accepted::read(RequestHead::clone(&head), &self.limits)?);
@@ -115,7 +117,8 @@ impl Connection<Server> {
                 return;
             }
         };
-        let (id, call) = self.calls.insert_with(|| Call::new(ServerCall::new(accepted, now), stream));
+        let (id, call) = self.calls.insert_with(|| Call::new(ServerCall::of(accepted, now), stream));
+        call.machine.heed_head();
         if call.machine.failure().is_some() {
             return self.refuse(id);
         }

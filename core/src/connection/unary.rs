@@ -6,16 +6,15 @@
 use alloc::sync::Arc;
 
 use super::Connection;
-use super::calls::Call;
 use super::client::{ClientState, Planned, open_error};
 use super::encode::{Fill, encode_in_place};
 use super::role::{Client, Role, Server};
 use super::server::{HEAD_OVERHEAD, ServerState, answer, encode_failure};
-use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind, ServerCall, request_rest};
+use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind, request_rest};
 use crate::error::{OpenError, SendError};
 use crate::event::CallId;
-use crate::http::{Headers, Rest};
-use crate::http2::{Http2, Message};
+use crate::http::Rest;
+use crate::http2::Message;
 use crate::time::Instant;
 
 /// Octets in front of a message, in the dialects that have any.
@@ -52,7 +51,8 @@ impl Connection<Client> {
         let ClientState { plans, own_fields, .. } = &mut self.state;
         let Planned { plan, head } = plans.get_mut(place).ok_or(OpenError::Unsupported)?;
         let mut send = plan.send_side();
-        let prefix = send.envelope(len, false).and_then(|prefix| send.seal().map(|()| prefix)).map_err(open_error)?;
+        let prefix = send.send_only(len);
+        send.seal().map_err(open_error)?;
         let rest = request_rest(options, send.body_len(), own_fields);
         let at = options.timeout.map(|timeout| now + timeout);
         let (deadline, call) = (at.and_then(|at| plan.deadline_field(at)), self.calls.next_index());
@@ -78,58 +78,40 @@ impl Connection<Server> {
         (metadata, trailers): (&Metadata, &Metadata),
         now: Instant,
     ) -> Option<Result<(), SendError>> {
-        let call = self.calls.get_mut(id).filter(|call| self.unary_fast_path && !call.is_over)?;
-        let (machine, http) = (&call.machine, &mut self.http);
+        let Self { calls, http, config, .. } = self;
+        let ServerState { heads, success, own_fields, .. } = &mut self.state;
+        let call = calls.get_mut(id).filter(|call| self.unary_fast_path && !call.is_over)?;
+        let (machine, stream) = (&mut call.machine, call.stream);
         let is_fast = machine.is_response_due(len)
-            && len <= self.config.max_send_message
+            && len <= config.max_send_message
             && ResponseKind::exists_for(machine.request())
             && machine.max_own_list_size(metadata, trailers) + HEAD_OVERHEAD <= http.send_header_limit()
-            && http.has_room_for_response(call.stream, len.saturating_add(PREFIX));
+            && http.has_room_for_response(stream, len.saturating_add(PREFIX));
         if !is_fast {
             return None;
         }
+        let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
+            let (kind, head) = ResponseKind::of(machine.request());
+            heads.insert((kind, head.into()))
+        });
+        let (_, head) = heads.get_mut(place)?;
         // Nobody else ends it, should the codec unwind.
         call.is_over = true;
-        Some(write_answer(call, http, &mut self.state, (len, fill), (metadata, trailers), now))
-    }
-}
-
-fn write_answer(
-    call: &mut Call<ServerCall>,
-    http: &mut Http2,
-    state: &mut ServerState,
-    (len, fill): (usize, Fill<'_>),
-    (metadata, trailers): (&Metadata, &Metadata),
-    now: Instant,
-) -> Result<(), SendError> {
-    let (machine, stream) = (&mut call.machine, call.stream);
-    let ServerState { heads, success, .. } = state;
-    let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
-        let (kind, head) = ResponseKind::of(machine.request());
-        heads.insert((kind, head.into()))
-    });
-    let Some((_, head)) = heads.get_mut(place) else { return Err(SendError::Finished) };
-    machine.begin()?;
-    let prefix = machine.envelope(len, false)?;
-    let is_end = machine.keeps_response();
-    if is_end {
-        machine.seal()?;
-    }
-    let mut own = Headers::new();
-    let rest = machine.success_rest(metadata, trailers, &mut own);
-    let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
-    if let Err(error) = encode_in_place(region.payload(), len, fill) {
-        if !is_end {
-            region.retract();
-            answer(http, stream, machine, &encode_failure(&error), &Metadata::new())?;
+        let prefix = machine.begin_with(len);
+        let is_end = machine.keeps_response();
+        let rest = machine.success_rest(metadata, trailers, own_fields);
+        let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
+        if let Err(error) = encode_in_place(region.payload(), len, fill) {
+            if !is_end {
+                region.retract();
+                if let Err(error) = answer(http, stream, machine, &encode_failure(&error), &Metadata::new()) {
+                    return Some(Err(error));
+                }
+            }
+            return Some(Err(SendError::Codec(error)));
         }
-        return Err(SendError::Codec(error));
+        let trailers = (!is_end).then(|| (success, Rest { fields: trailers.as_headers(), ..Rest::NONE }));
+        region.commit(trailers);
+        Some(Ok(()))
     }
-    if is_end {
-        region.commit(None);
-    } else {
-        machine.seal()?;
-        region.commit(Some((success, Rest { fields: trailers.as_headers(), ..Rest::NONE })));
-    }
-    Ok(())
 }

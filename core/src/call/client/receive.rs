@@ -1,6 +1,7 @@
 //! What comes from the server: heads, octets, ends and resets, and the outcome they add up to.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +10,7 @@ use core::mem;
 use bytes::{Buf, Bytes};
 
 use super::reply::Reply;
-use super::{ClientCall, Head, State};
+use super::{ClientCall, Head, NotRpc, State};
 use crate::buf::{BufferPool, Landing};
 use crate::call::envelope::peer_fault;
 use crate::call::protocol::Trailers;
@@ -49,7 +50,7 @@ impl ClientCall {
     pub(crate) fn handle_reply(&mut self, reply: Arc<Reply>, end: bool) {
         debug_assert!(self.awaits_reply(end));
         if let Some(status) = &reply.not_rpc {
-            self.state = State::NotRpc { status: status.clone(), text: Vec::new() };
+            self.state = State::NotRpc(Box::new(NotRpc { status: status.clone(), text: Vec::new() }));
             return;
         }
         if let Some(status) = reply.unusable.as_ref().filter(|_| !reply.is_whole) {
@@ -79,7 +80,8 @@ impl ClientCall {
     pub(crate) fn handle_data_in(&mut self, data: Bytes, landing: &mut Landing<'_>) {
         match &mut self.state {
             State::Done(_) => {}
-            State::NotRpc { text, .. } => {
+            State::NotRpc(answer) => {
+                let text = &mut answer.text;
                 text.extend_from_slice(&data[..data.len().min(error_json::MAX_TEXT - text.len())]);
                 if text.len() == error_json::MAX_TEXT {
                     self.end_plain(Some(ErrorCode::CANCEL));
@@ -122,7 +124,7 @@ impl ClientCall {
     pub(crate) fn handle_outcome(&mut self, trailers: Option<Option<&Status>>) {
         match &self.state {
             State::Body => {}
-            State::NotRpc { .. } => return self.end_plain(None),
+            State::NotRpc(_) => return self.end_plain(None),
             State::AwaitHead => return self.end(peer_fault("the response ended before its head")),
             State::Done(_) => return,
         }
@@ -156,20 +158,21 @@ impl ClientCall {
         let is_awaited = matches!(self.state, State::AwaitHead) && self.plan.kind.is_single_response();
         let status = if reply.is_whole { reply.success.as_ref() } else { trailers };
         let status = status.filter(|status| is_awaited && status.is_ok() && reply.is_usable());
-        let Some(status) = status.cloned() else { return Err(body) };
+        let Some(status) = status else { return Err(body) };
         if let Some(encoding) = reply.encoding {
             self.decoder.allow_compressed(encoding);
         }
         self.decoder.push_whole(body)?;
         self.head = Head::Reply(Arc::clone(reply));
-        self.close(status, SendError::Finished);
+        self.state = State::Done(status.clone());
+        self.send.end(SendError::Finished);
         Ok(())
     }
 
     /// The peer reset the stream. Complete messages of a stream can still be pulled.
     pub fn handle_reset(&mut self, code: ErrorCode) {
         match (&self.state, &self.head) {
-            (State::NotRpc { .. }, _) => self.end_plain(None),
+            (State::NotRpc(_), _) => self.end_plain(None),
             // The head has told the outcome, and what came of the body may still explain it.
             (State::Body, Head::Reply(reply)) if reply.is_whole && reply.http != 200 => {
                 self.end_whole(&Arc::clone(reply));
@@ -231,9 +234,9 @@ impl ClientCall {
 
     /// Ends an answer of plain HTTP, as far as it came.
     fn end_plain(&mut self, reset: Option<ErrorCode>) {
-        let State::NotRpc { status, text } = &mut self.state else { return };
-        let text = percent::text(text.trim_ascii());
-        let mut status = mem::take(status);
+        let State::NotRpc(answer) = &mut self.state else { return };
+        let text = percent::text(answer.text.trim_ascii());
+        let mut status = mem::take(&mut answer.status);
         if !text.is_empty() {
             status.append_message(&format!(": {}", text.escape_debug()));
         }

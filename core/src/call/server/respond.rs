@@ -79,6 +79,21 @@ impl ServerCall {
             && !self.send.is_finished()
     }
 
+    /// Begins a response that [is due](Self::is_response_due) with its only message, of `len` bytes, and returns its
+    /// prefix: as [`begin`](Self::begin) and [`envelope`](Self::envelope) do, and [`seal`](Self::seal) where the head
+    /// tells the outcome.
+    #[inline]
+    pub(crate) fn begin_with(&mut self, len: usize) -> Option<[u8; PREFIX]> {
+        debug_assert!(self.is_response_due(len));
+        self.is_head_sent = true;
+        let prefix = self.send.send_only(len);
+        if self.keeps_response() {
+            // It is open, or nothing would be due.
+            let _ = self.seal();
+        }
+        prefix
+    }
+
     /// Whether [`head`](Self::head) was called.
     pub fn is_head_sent(&self) -> bool {
         self.is_head_sent
@@ -192,7 +207,7 @@ impl ServerCall {
     }
 
     /// What is in the head of success beside [`Accepted::message_head`], in a dialect whose head tells the outcome, once
-    /// nothing can be added; `own` is empty, and lends memory.
+    /// nothing can be added; `own` lends memory.
     fn whole_rest<'a>(
         &self,
         metadata: &'a Metadata,
@@ -205,6 +220,7 @@ impl ServerCall {
         let fields = if is_plain {
             metadata.as_headers()
         } else {
+            own.clear();
             own.extend(metadata.as_headers().iter().cloned());
             own.extend(encoding.map(|name| Field::new(self.request.spec.encoding.clone(), name)));
             trailers.iter().for_each(|trailers| prefixed::encode(trailers, prefix, own));
@@ -215,7 +231,7 @@ impl ServerCall {
     }
 
     /// What the head of plain success holds beside [`Accepted::message_head`]. In a dialect whose head tells the outcome
-    /// that is for when nothing can be added any more; `own` is empty, and lends memory.
+    /// that is for when nothing can be added any more; `own` lends memory.
     pub(crate) fn success_rest<'a>(
         &self,
         metadata: &'a Metadata,
