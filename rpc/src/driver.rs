@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -48,6 +49,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     timer: Z::Timer,
     /// The instant for which `timer` is set and not yet seen to fire.
     timer_at: Option<Instant>,
+    /// Whom `timer` wakes then.
+    timer_wakes: Option<Waker>,
     rx: Input,
     tx: Transmit,
     scratch: Vec<u8>,
@@ -117,6 +120,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             timer: time.timer(),
             time,
             timer_at: None,
+            timer_wakes: None,
             rx: Input::default(),
             tx: Transmit::new(),
             scratch: Vec::new(),
@@ -141,15 +145,18 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             self.read = ReadSide::Drained;
         }
         let mut write_blocked = false;
+        // Something may be due when we are woken. What becomes due while we run is seen when we park.
+        let mut may_be_due = true;
         for _ in 0..ROUNDS {
             let now = self.time.now();
             if self.timer_at.is_some_and(|at| at <= now) {
                 // Deadlines go before what came meanwhile: they make room that it may need.
                 self.timer_at = None;
+                may_be_due = true;
             } else if self.wants_read {
                 self.read(cx);
             }
-            let turn = self.turn(write_blocked, now, cx.waker());
+            let turn = self.turn(write_blocked, mem::take(&mut may_be_due), now, cx.waker());
             self.deliver();
             match turn {
                 Turn::Work => {}
@@ -159,6 +166,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                     if !self.poll_timer(armed, cx) {
                         return Poll::Pending;
                     }
+                    may_be_due = true;
                     continue;
                 }
                 Turn::Over(reason) => {
@@ -176,7 +184,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     }
 
     /// One critical section: everything that concerns the connection.
-    fn turn(&mut self, write_blocked: bool, now: Instant, waker: &Waker) -> Turn {
+    fn turn(&mut self, write_blocked: bool, may_be_due: bool, now: Instant, waker: &Waker) -> Turn {
         let Self { shared, rx, tx, read, wants_read, write_error, cause, flush_by, wakes, work, .. } = self;
         let mut stale = None;
         let turn = shared.turn(now, |state| {
@@ -197,7 +205,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 state.cause = cause.take();
                 state.conn.handle_transport_error(error, now);
             }
-            state.conn.handle_timeout(now);
+            if may_be_due {
+                state.conn.handle_timeout(now);
+            }
             let more = state.conn.poll_transmit(tx, now);
             state.drain_events(now);
             state.take_wakes(wakes);
@@ -232,7 +242,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
 
     /// Fires what a turn collected, with no lock held.
     fn deliver(&mut self) {
-        self.wakes.drain(..).for_each(Waker::wake);
+        if !self.wakes.is_empty() {
+            self.wakes.drain(..).for_each(Waker::wake);
+        }
         R::run(&mut self.work, &self.shared);
     }
 
@@ -260,24 +272,22 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let io = Pin::new(&mut self.io);
-        if io.is_vectored() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let mut filled = 0;
-            for (slice, chunk) in slices.iter_mut().zip(self.tx.chunks()) {
-                *slice = IoSlice::new(chunk);
-                filled += 1;
-            }
-            return io.poll_write_vectored(cx, &slices[..filled]);
-        }
         let mut chunks = self.tx.chunks();
-        match (chunks.next(), chunks.next()) {
-            (Some(only), None) => io.poll_write(cx, only),
-            _ => {
-                self.scratch.resize(SCRATCH, 0);
-                let n = self.tx.copy_to(&mut self.scratch);
-                io.poll_write(cx, &self.scratch[..n])
-            }
+        if let (Some(only), None) = (chunks.next(), chunks.next()) {
+            return io.poll_write(cx, only);
         }
+        if !io.is_vectored() {
+            self.scratch.resize(SCRATCH, 0);
+            let n = self.tx.copy_to(&mut self.scratch);
+            return io.poll_write(cx, &self.scratch[..n]);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut filled = 0;
+        for (slice, chunk) in slices.iter_mut().zip(self.tx.chunks()) {
+            *slice = IoSlice::new(chunk);
+            filled += 1;
+        }
+        io.poll_write_vectored(cx, &slices[..filled])
     }
 
     /// One read into the receive window, unless there is nothing to read.
@@ -334,11 +344,15 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         if self.timer_at.is_none_or(|at| armed < at) {
             self.timer.reset(armed);
             self.timer_at = Some(armed);
+        } else if self.timer_wakes.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            // It was asked already.
+            return false;
         }
         let fired = self.timer.poll_expired(cx).is_ready();
         if fired {
             self.timer_at = None;
         }
+        self.timer_wakes = (!fired).then(|| cx.waker().clone());
         fired
     }
 

@@ -6,18 +6,22 @@
 
 mod reactor;
 mod source;
+mod tasks;
 mod timers;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use async_executor::Executor;
+use async_task::Runnable;
 use smol::Task;
+
+use tasks::Tasks;
 
 pub(crate) use reactor::Reactor;
 pub(crate) use source::Registered;
@@ -46,8 +50,9 @@ const TASKS: u32 = 256;
 /// # }
 /// ```
 pub struct EventLoop {
-    /// The only strong reference: tasks refer to the executor that holds them.
-    executor: Arc<Executor<'static>>,
+    tasks: Arc<Tasks>,
+    /// Woken tasks that are to run before others; empty between turns as a rule.
+    batch: VecDeque<Runnable>,
     reactor: Arc<Reactor>,
     poll: mio::Poll,
     events: mio::Events,
@@ -64,12 +69,13 @@ impl EventLoop {
         let poll = mio::Poll::new()?;
         let reactor = Arc::new(Reactor::new(&poll)?);
         let events = mio::Events::with_capacity(1024);
-        Ok(Self { executor: Arc::new(Executor::new()), reactor, poll, events, due: Vec::new() })
+        let tasks = Tasks::new(Arc::clone(&reactor));
+        Ok(Self { tasks, batch: VecDeque::new(), reactor, poll, events, due: Vec::new() })
     }
 
     /// Starts a task that runs on the loop's thread; dropping it cancels.
     pub fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        self.executor.spawn(future)
+        self.tasks.spawn(future)
     }
 
     /// Runs the loop on this thread until `future` is done; the tasks that are left go on with the next run.
@@ -77,13 +83,9 @@ impl EventLoop {
     /// # Panics
     /// If the system refuses to wait for its events, which is a mistake of ours.
     pub fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
-        let executor = Arc::clone(&self.executor);
         let mut future = pin!(future);
         let root = Arc::new(Root { is_woken: AtomicBool::new(true), reactor: Arc::clone(&self.reactor) });
         let root_waker = Waker::from(Arc::clone(&root));
-        // `Executor::run` would do, but it looks after queues of other threads as well, which there are none of.
-        let mut tick = pin!(executor.tick());
-        let tick_waker = Waker::from(Arc::clone(&self.reactor));
         loop {
             let mut budget = TASKS;
             loop {
@@ -93,20 +95,23 @@ impl EventLoop {
                         return output;
                     }
                 }
-                while budget > 0 && executor.try_tick() {
-                    budget -= 1;
+                if self.batch.is_empty() {
+                    self.tasks.take(&mut self.batch);
+                }
+                if self.batch.is_empty() && !self.reactor.is_notified() {
+                    break;
                 }
                 if budget == 0 {
                     // There may be more to run: news, but no waiting for it.
                     self.reactor.notify();
                     break;
                 }
+                // The root counts as a task.
                 budget -= 1;
-                // What waits here is woken for the next task.
-                if tick.as_mut().poll(&mut Context::from_waker(&tick_waker)).is_ready() {
-                    tick.set(executor.tick());
-                } else if !self.reactor.is_notified() {
-                    break;
+                while budget > 0 {
+                    let Some(task) = self.batch.pop_front() else { break };
+                    budget -= 1;
+                    task.run();
                 }
             }
             self.reactor.turn(&mut self.poll, &mut self.events, &mut self.due).expect("events can be waited for");
@@ -115,7 +120,7 @@ impl EventLoop {
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        Handle { executor: Arc::downgrade(&self.executor), reactor: Arc::clone(&self.reactor) }
+        Handle { tasks: Arc::clone(&self.tasks), reactor: Arc::clone(&self.reactor) }
     }
 }
 
@@ -138,24 +143,28 @@ impl Wake for Root {
 
 impl fmt::Debug for EventLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLoop").field("executor", &self.executor).finish_non_exhaustive()
+        f.debug_struct("EventLoop").field("tasks", &self.tasks).finish_non_exhaustive()
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        self.batch.clear();
+        self.tasks.close();
     }
 }
 
 /// What connections keep of their loop.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    executor: Weak<Executor<'static>>,
+    tasks: Arc<Tasks>,
     pub(crate) reactor: Arc<Reactor>,
 }
 
 impl Handle {
     /// Starts a task; if the loop is gone, the task is dropped, as those are that it held.
     pub(crate) fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        match self.executor.upgrade() {
-            Some(executor) => executor.spawn(future),
-            None => Executor::new().spawn(future),
-        }
+        self.tasks.spawn(future)
     }
 }
 
