@@ -122,7 +122,7 @@ impl SocketConnector {
         let socket = Socket::connect(target.address()).await?.watched_by(self.spawner.reactor())?;
         let config = Arc::clone(&self.config);
         let (session, driver) = handshake(socket, config, target.endpoint(), HttpVersion::Http2, self.spawner.time());
-        self.spawner.spawn(async move { drop(driver.await) }).detach();
+        self.spawner.spawn(driver).detach();
         Ok(session)
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use smol::channel::{Receiver, Sender, unbounded};
@@ -131,10 +132,7 @@ impl Connections {
             });
         let id = self.served.connections;
         let end = TellEnd { tell: self.tell.clone(), id, reason: None };
-        let task = spawner.spawn(async move {
-            let mut end = end;
-            end.reason = Some(driver.await);
-        });
+        let task = spawner.spawn(Told { driver, end });
         self.open.insert(id, (session, task));
     }
 
@@ -177,6 +175,22 @@ impl Connections {
         }
         self.served.cut_off += self.open.len();
         self.served
+    }
+}
+
+/// A connection's driver, and who is told how it ended. An `async` block would hold the driver twice.
+struct Told<D> {
+    driver: D,
+    end: TellEnd,
+}
+
+impl<D: Future<Output = ConnectionError> + Unpin> Future for Told<D> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let reason = ready!(Pin::new(&mut self.driver).poll(cx));
+        self.end.reason = Some(reason);
+        Poll::Ready(())
     }
 }
 

@@ -327,6 +327,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             Spare::Idle(at) if at <= now => {
                 self.spare = Spare::Released;
                 self.shared.release_idle(&mut self.work);
+                if self.tx.is_empty() {
+                    self.tx = Transmit::new();
+                }
             }
             Spare::Idle(_) | Spare::Released => {}
         }

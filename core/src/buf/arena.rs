@@ -36,8 +36,8 @@ impl Arena {
     /// Used-up chunks that are remembered. Two, so that output in flight may span a chunk's end.
     const KEPT_CHUNKS: usize = 2;
 
-    /// Size of the first chunk: SETTINGS, or a few small heads.
-    const FIRST_CHUNK: usize = 1024;
+    /// Size of the first chunk: SETTINGS, what answers the peer's, and a small head.
+    const FIRST_CHUNK: usize = 256;
 
     /// An empty arena of chunks up to `chunk` bytes that copies payloads below `copy_below` bytes. Takes no
     /// memory before the first append.

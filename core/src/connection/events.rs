@@ -58,6 +58,11 @@ impl Events {
         self.queue.retain(|entry| !matches!(entry, Entry::Call(of) if *of == id));
     }
 
+    /// Gives back memory that nothing is queued in.
+    pub(crate) fn release_idle(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -178,6 +178,7 @@ impl<R: Role> Connection<R> {
     /// For a driver whose connection was silent for about a second; [`RecvBuf::release_idle`] is its counterpart.
     pub fn release_idle(&mut self) {
         self.landing_pool.clear();
+        self.events.release_idle();
         self.http.release_idle();
     }
 

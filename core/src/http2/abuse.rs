@@ -19,24 +19,21 @@ const EARNED_BY_USEFUL_FRAME: u64 = 4;
 struct Bucket {
     /// Billionths of a token.
     level: u64,
-    /// `burst` in billionths.
-    full: u64,
-    burst: u64,
-    refill_part: u64,
     at: Instant,
+    burst: u32,
+    refill_part: u32,
 }
 
 impl Bucket {
-    fn new(burst: u32, refill_part: u64, now: Instant) -> Self {
-        let burst = u64::from(burst);
-        Self { level: burst * NANOS, full: burst * NANOS, burst, refill_part, at: now }
+    fn new(burst: u32, refill_part: u32, now: Instant) -> Self {
+        Self { level: u64::from(burst) * NANOS, at: now, burst, refill_part }
     }
 
     /// Takes `n` tokens; false if there are not that many.
     fn take(&mut self, n: u64, now: Instant) -> bool {
         let elapsed = u64::try_from((now - self.at).as_nanos()).unwrap_or(u64::MAX);
         self.at = self.at.max(now);
-        self.give(elapsed.saturating_mul(self.burst) / self.refill_part);
+        self.give(elapsed.saturating_mul(self.burst.into()) / u64::from(self.refill_part));
         match self.level.checked_sub(n.saturating_mul(NANOS)) {
             Some(level) => {
                 self.level = level;
@@ -47,7 +44,7 @@ impl Bucket {
     }
 
     fn give(&mut self, nanotokens: u64) {
-        self.level = self.level.saturating_add(nanotokens).min(self.full);
+        self.level = self.level.saturating_add(nanotokens).min(u64::from(self.burst) * NANOS);
     }
 }
 

@@ -380,6 +380,8 @@ impl Http2 {
     pub(crate) fn release_idle(&mut self) {
         self.arena.release_idle();
         self.tails.clear();
+        self.events.shrink_to_fit();
+        self.handed.release_idle();
     }
 
     /// Octets of DATA that the peer may still send on the stream without an update from us.

@@ -52,6 +52,11 @@ impl Handed {
         self.left
     }
 
+    /// Gives back memory that nothing is kept in.
+    pub(super) fn release_idle(&mut self) {
+        self.groups.shrink_to_fit();
+    }
+
     pub(super) fn suspect_stall(&mut self) {
         self.suspected = true;
     }

@@ -4,10 +4,14 @@ use super::Instant;
 use crate::error::Timeout;
 
 /// One optional instant per [`Timeout`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TimerTable {
-    at: [Option<Instant>; TIMEOUTS.len()],
+    /// [`NEVER`] for those that are not armed.
+    at: [Instant; TIMEOUTS.len()],
 }
+
+/// Beyond the last instant at which anything can be due.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Every timer, in the order of its discriminant.
 const TIMEOUTS: [Timeout; 7] = [
@@ -31,12 +35,12 @@ const _: () = {
 impl TimerTable {
     /// Arms `timer`, or moves it.
     pub(crate) fn set(&mut self, timer: Timeout, at: Instant) {
-        self.at[timer as usize] = Some(at);
+        self.at[timer as usize] = at;
     }
 
     /// Disarms `timer`.
     pub(crate) fn clear(&mut self, timer: Timeout) {
-        self.at[timer as usize] = None;
+        self.at[timer as usize] = NEVER;
     }
 
     /// Disarms every timer.
@@ -46,13 +50,13 @@ impl TimerTable {
 
     /// When `timer` fires, if it is armed.
     pub(crate) fn get(&self, timer: Timeout) -> Option<Instant> {
-        self.at[timer as usize]
+        Some(self.at[timer as usize]).filter(|at| *at != NEVER)
     }
 
     /// The timer that fires first.
     pub(crate) fn next(&self) -> Option<(Instant, Timeout)> {
-        let armed = self.at.iter().zip(TIMEOUTS).filter_map(|(at, timer)| at.map(|at| (at, timer)));
-        armed.min_by_key(|(at, _)| *at)
+        let first = self.at.into_iter().zip(TIMEOUTS).min_by_key(|(at, _)| *at);
+        first.filter(|(at, _)| *at != NEVER)
     }
 
     /// Disarms and returns the first timer that is due at `now`.
@@ -60,5 +64,12 @@ impl TimerTable {
         let (_, timer) = self.next().filter(|(at, _)| *at <= now)?;
         self.clear(timer);
         Some(timer)
+    }
+}
+
+impl Default for TimerTable {
+    /// With no timer armed.
+    fn default() -> Self {
+        Self { at: [NEVER; TIMEOUTS.len()] }
     }
 }
