@@ -180,8 +180,9 @@ config! {
         /// Bytes by which the windows of streams with large messages may grow, all streams together.
         /// Default 16 MiB.
         max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
-        /// Output prepared ahead of the transport, in bytes; also the size of an output chunk. Default 64 KiB.
-        transmit_target / "transmit-target": usize = 64 * 1024;
+        /// Output prepared ahead of the transport, in bytes: what one write can take. Large payloads are not copied
+        /// for it; the rest lies in chunks of this size, or of 64 KiB if that is less. Default 256 KiB.
+        transmit_target / "transmit-target": usize = 256 * 1024;
         /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark.
         /// Default 64 KiB.
         send_buffer / "send-buffer": usize = 64 * 1024;

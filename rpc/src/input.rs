@@ -6,7 +6,7 @@ use std::mem;
 
 use trirpc_core::buf::RecvBuf;
 
-/// Size of a window, in bytes: the most that one read takes.
+/// First size of a window, in bytes: the most that one read takes, until reads fill it.
 const WINDOW: usize = 64 * 1024;
 
 thread_local! {

@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 /// the old one is used again if nothing of it is held any more. What was consumed otherwise is room for the
 /// next read at once: a bulk transfer goes through one window, which stays in the processor's cache.
 ///
-/// The window starts at the size given to [`new`](Self::new) and doubles up to 64 KiB while reads fill
+/// The window starts at the size given to [`new`](Self::new) and doubles up to 256 KiB while reads fill
 /// it; [`release_idle`](Self::release_idle) gives it back while a connection is silent.
 pub struct RecvBuf {
     /// Initialised memory: what was consumed, unread bytes, then space for the next read. Always zeroed or
@@ -37,7 +37,7 @@ impl RecvBuf {
     /// Least space offered to a read, in bytes.
     const MIN_SPACE: usize = 1024;
     /// Size up to which windows double, in bytes.
-    const MAX_WINDOW: usize = 64 * 1024;
+    const MAX_WINDOW: usize = 256 * 1024;
     /// Up to so many unread bytes are moved to the front before each read, which costs next to nothing: the
     /// beginning of a frame, as a rule.
     const MOVED: usize = 64;

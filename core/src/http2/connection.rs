@@ -29,6 +29,9 @@ use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
 use crate::time::{DeadlineQueue, Instant, TimerTable};
 
+/// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
+const MAX_CHUNK: usize = 64 * 1024;
+
 /// Buffers of small messages that are kept for the next streams, at most.
 const MAX_TAILS: usize = 32;
 
@@ -176,7 +179,7 @@ impl Http2 {
             sched: Scheduler::default(),
             reservations: Reservations::new(side, config.max_reserved),
             updates: Vec::new(),
-            arena: Arena::new(config.transmit_target, config.copy_below),
+            arena: Arena::new(config.transmit_target.min(MAX_CHUNK), config.copy_below),
             tails: Tails::new((config.transmit_target / CoalesceBuf::MIN_TAIL * 2).min(MAX_TAILS)),
             handed: Handed::default(),
             abuse: Abuse::new(&config, now),
