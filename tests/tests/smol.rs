@@ -134,7 +134,8 @@ fn a_peer_that_does_not_answer_is_given_up_at_the_end_of_the_drain_timeout() {
         let server = Running::start(LOCAL, |server| server.drain_timeout(Duration::from_millis(100))).await;
         let addr = server.uri.strip_prefix("http://").expect("TCP").to_owned();
         let mute = smol::unblock(move || TcpStream::connect(addr)).await.expect("a connection");
-        server.client().await;
+        // An answer shows that the server has accepted both.
+        say(&server.client().await, SOON).await.expect("answered");
         let begin = Instant::now();
         let served = server.stop().await;
         assert_eq!(served.connections, 2);

@@ -26,9 +26,12 @@ struct Rig {
     ended: Arc<Mutex<Option<ConnectionError>>>,
 }
 
+/// What a pipe holds: as much as the largest window.
+const PIPE: usize = 256 * 1024;
+
 /// A client on a scripted transport, and the bare other end of its pipe.
 fn client(vectored: bool, config: Config) -> (Rig, Duplex) {
-    let (near, far) = duplex(64 * 1024);
+    let (near, far) = duplex(PIPE);
     let (near, script) = Scripted::new(near, vectored);
     let (executor, time) = (Executor::new(), ManualTime::new());
     let endpoint = Endpoint::http("test");
@@ -347,8 +350,8 @@ fn after_a_full_read_the_driver_reads_on_without_asking() {
     let rig = served(true);
     rig.executor.run();
     rig.script.tell_readiness(0);
-    let text = "x".repeat(40_000);
-    let calls = [rig.say(&text), rig.say(&text)];
+    let text = "x".repeat(60_000);
+    let calls: Vec<_> = (0..6).map(|_| rig.say(&text)).collect();
     rig.executor.run();
     let reads = rig.script.read_calls();
     // The pipe is full, and a window holds no more than the pipe.
@@ -392,7 +395,7 @@ fn a_silent_connection_looks_once_more_and_then_sleeps() {
     call.take().expect("done").expect("answered");
     let spaces = rig.script.read_spaces();
     assert!(spaces.iter().all(|&space| space >= 16 * 1024), "no read is cut short by the end of a window: {spaces:?}");
-    assert!(spaces.iter().all(|&space| space <= 64 * 1024), "{spaces:?}");
+    assert!(spaces.iter().all(|&space| space <= PIPE), "{spaces:?}");
     assert_eq!(rig.time.waiting(), 2, "one timer a driver");
     rig.time.advance(Duration::from_secs(2));
     rig.executor.run();
