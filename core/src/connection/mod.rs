@@ -182,6 +182,12 @@ impl<R: Role> Connection<R> {
         self.http.release_idle();
     }
 
+    /// Whether [`poll_event`](Self::poll_event) may have something to tell.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next hint, or `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop(&mut self.calls)

@@ -54,7 +54,10 @@ impl Stack {
         if let (None, Some(fast)) = (options.unary_fast_path, self.unary_fast_path) {
             prepared.options_mut().unary_fast_path = Some(fast);
         }
-        prepared.attached.codings = self.compress(&mut prepared)?;
+        let is_plain = options.compression.is_none() && options.accept_compressions.is_none();
+        if !is_plain || !self.compressions.is_none() {
+            prepared.attached.codings = self.compress(&mut prepared)?;
+        }
         if !self.interceptors.is_none() {
             prepared.attached.observed = Some(self.intercept(method, prepared.options_mut(), now())?);
         }

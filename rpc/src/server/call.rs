@@ -62,11 +62,12 @@ impl Request {
     }
 
     /// Drops what is this call's own. The head stays, which the next call may share.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.metadata = None;
         self.compressor = Compressor::default();
-        self.extensions.clear();
         self.message = None;
+        self.extensions.clear();
     }
 }
 

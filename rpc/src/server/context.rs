@@ -164,7 +164,9 @@ impl Extensions {
     }
 
     pub(super) fn clear(&mut self) {
-        self.values.clear();
+        if !self.values.is_empty() {
+            self.values.clear();
+        }
     }
 
     /// Adds a value and returns the one of its type that was there before.

@@ -302,12 +302,11 @@ impl Carrier for Shared<Client> {
         if !is_known {
             return Poll::Pending;
         }
+        let Some(hooks) = observed.and_then(Observed::into_hooks) else { return Poll::Ready(whole(taken, inflater)) };
         let answer = whole(taken, inflater);
-        if let Some(hooks) = observed.and_then(Observed::into_hooks) {
-            match &answer {
-                Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
-                Err(status) => hooks.on_finish(status),
-            }
+        match &answer {
+            Ok(outcome) => hooks.on_outcome(Some(outcome.headers.clone()), &Status::OK),
+            Err(status) => hooks.on_finish(status),
         }
         Poll::Ready(answer)
     }

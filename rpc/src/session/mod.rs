@@ -189,7 +189,9 @@ impl<R: SessionRole> Shared<R> {
         let result = change(&mut state, now);
         // A cancelled call concerns whoever waits on its other half, also while the driver is stuck on
         // a full socket: hints are not left to it.
-        state.drain_events(now);
+        if state.conn.has_events() {
+            state.drain_events(now);
+        }
         let driver = state.unpark();
         if driver.is_some() && now.as_nanos() > self.seen_at.load(Ordering::Relaxed) {
             self.awake_at.store(now.as_nanos(), Ordering::Relaxed);

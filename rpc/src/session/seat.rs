@@ -187,9 +187,9 @@ impl CallSeat {
         if self.shared.observes {
             self.shared.answer(self.key);
         }
-        let (mut ended, mut request) = (None, Some(request));
+        let (mut ended, mut dropped) = (None, None);
         self.shared.with(|state, now| {
-            state.extra.spare.keep(&mut request);
+            dropped = state.extra.spare.keep(request);
             let Some(slot) = state.slots.find(self.key) else { return };
             self.shared.answered.store(self.key.bits(), Ordering::Relaxed);
             if slot.role.is_over {
@@ -213,8 +213,8 @@ impl CallSeat {
             Server::finished(&mut slot, &mut state.wakes);
             ended = Some(Ended { _slot: slot, observed, outcome });
         });
-        // What was not kept is dropped with the lock released.
-        drop(request);
+        // With the lock released.
+        drop(dropped);
         if let Some(ended) = ended {
             ended.settle();
         }

@@ -37,9 +37,9 @@ pub(crate) struct ServerSlot {
 }
 
 impl ServerSlot {
-    /// Whether dropping it runs nobody else's code.
+    /// Whether there is nothing in it to be dropped.
     pub(super) fn is_bare(&self) -> bool {
-        self.task.is_none() && self.signal.is_none()
+        self.task.is_none() && self.signal.is_none() && self.headers.is_none()
     }
 
     /// Response headers that are to be sent now; `None` if they were sent before.
@@ -149,18 +149,19 @@ impl Requests {
         }
     }
 
-    /// Keeps one that was cleared, if there is room. All are left with one head between them, so that no more than one
-    /// outlives its calls.
-    pub(super) fn keep(&mut self, request: &mut Option<Box<Request>>) {
-        if self.kept.len() == Self::LEN {
-            return;
+    /// Keeps one that was cleared, and gives it back if there is no room. All are left with one head between them, so that
+    /// no more than one outlives its calls.
+    pub(super) fn keep(&mut self, mut request: Box<Request>) -> Option<Box<Request>> {
+        if self.kept.len() >= Self::LEN {
+            return Some(request);
         }
-        if let (Some(first), Some(request)) = (self.kept.first(), &mut *request) {
+        if let Some(first) = self.kept.first() {
             if !Arc::ptr_eq(&first.accepted, &request.accepted) {
                 request.accepted = Arc::clone(&first.accepted);
             }
         }
-        self.kept.extend(request.take());
+        self.kept.push(request);
+        None
     }
 }
 
@@ -268,7 +269,7 @@ impl State<Server> {
         let key = self.slots.insert(id, Attached { codings, observed, waiter: None }, slot);
         if waits {
             request.clear();
-            self.extra.spare.keep(&mut Some(request));
+            drop(self.extra.spare.keep(request));
         } else {
             self.extra.starts.push(Start { key, route, request });
         }

@@ -52,7 +52,7 @@ impl Attached {
 }
 
 impl<X> Slot<X> {
-    /// Whether dropping it runs nobody else's code, what the role keeps left aside.
+    /// Whether there is nothing in it to be dropped, what the role keeps left aside.
     fn is_bare(&self) -> bool {
         self.recv.is_none() && self.send.is_none() && self.codings.is_none() && self.observed.is_none()
     }
@@ -192,14 +192,15 @@ impl<X> Slots<X> {
         Some(slot)
     }
 
-    /// Removes a slot, and returns it only if it must not be dropped where this is called: `is_bare` says whether what
-    /// the role keeps may be. That is seldom, hence the box.
+    /// Removes a slot, and returns it if there is something in it to be dropped; `is_bare` says whether the role keeps
+    /// nothing of that kind. It is seldom returned, hence the box.
     pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Option<Box<Slot<X>>> {
         let entry = self.entries.get_mut(key.index()).filter(|entry| entry.generation == key.generation())?;
         if !entry.slot.as_ref().is_some_and(|slot| slot.is_bare() && is_bare(&slot.role)) {
             return self.remove(key).map(Box::new);
         }
-        entry.slot = None;
+        // A slot that is bare has nothing to drop, which the compiler cannot know.
+        mem::forget(entry.slot.take());
         self.len -= 1;
         None
     }
