@@ -10,7 +10,6 @@ use super::encode::encode;
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Client};
 use super::view::CallMut;
-use super::whole::WholeResponse;
 use super::{Connection, Phase};
 use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{
@@ -345,8 +344,15 @@ impl Behaviour for Client {
 
     fn whole_request(_: &mut Connection<Self>, _: StreamKey, _: Arc<RequestHead>, _: Bytes, _: Instant) {}
 
-    fn whole_response(conn: &mut Connection<Self>, response: WholeResponse) {
-        conn.finish_call(response);
+    #[inline]
+    fn whole_response(
+        conn: &mut Connection<Self>,
+        place: (StreamKey, u32),
+        head: Arc<ResponseHead>,
+        body: Bytes,
+        trailers: Option<Arc<Headers>>,
+    ) {
+        conn.finish_call(place, head, body, trailers);
     }
 
     fn trailers(conn: &mut Connection<Self>, id: CallId, trailers: Arc<Headers>) {

@@ -34,7 +34,6 @@ use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
 use events::Events;
 use role::Machine;
-use whole::WholeResponse;
 
 /// One end of a connection, without its socket.
 ///
@@ -98,7 +97,7 @@ impl<R: Role> Connection<R> {
                 }
                 Incoming::WholeResponse { stream, call, head, len, trailers } => {
                     let body = input.split_to(len);
-                    R::whole_response(self, WholeResponse { stream, call, head, body, trailers });
+                    R::whole_response(self, (stream, call), head, body, trailers);
                 }
                 incoming => self.dispatch(incoming, now),
             }

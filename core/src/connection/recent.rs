@@ -24,6 +24,11 @@ impl<T> Recent<T> {
         self.values.iter().position(is_it)
     }
 
+    /// Place of the value for which `is_it` says so; it may note in a value that it was found.
+    pub(super) fn position_mut(&mut self, is_it: impl FnMut(&mut T) -> bool) -> Option<usize> {
+        self.values.iter_mut().position(is_it)
+    }
+
     /// The value for which `is_it` says so.
     pub(super) fn find(&self, is_it: impl FnMut(&&T) -> bool) -> Option<&T> {
         self.values.iter().find(is_it)

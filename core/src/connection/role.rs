@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::Connection;
 use super::calls::{Signal, SignalSet};
-use super::whole::WholeResponse;
 use crate::buf::{BufferPool, Landing, Run};
 use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
@@ -54,8 +53,13 @@ pub(crate) trait Behaviour: Sized {
         Self: Role;
 
     /// Client: a response came in, all of it; its end is in the body if there are no trailers.
-    fn whole_response(conn: &mut Connection<Self>, response: WholeResponse)
-    where
+    fn whole_response(
+        conn: &mut Connection<Self>,
+        place: (StreamKey, u32),
+        head: Arc<ResponseHead>,
+        body: Bytes,
+        trailers: Option<Arc<Headers>>,
+    ) where
         Self: Role;
 
     /// Client: the final response head of a call came in.

@@ -12,7 +12,6 @@ use super::encode::{EncodeError, Fill, encode};
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
-use super::whole::WholeResponse;
 use crate::buf::{Encoded, FlushPolicy, Landing};
 use crate::call::{
     Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ResponseKind, ServerCall, ServiceVariant,
@@ -42,9 +41,37 @@ pub(crate) struct ServerState {
     /// Memory for the fields of one head, which are gone once it is written.
     pub(super) own_fields: Headers,
     /// What responses begin with.
-    pub(super) heads: Recent<(ResponseKind, Template<ResponseHead>)>,
+    pub(super) heads: Recent<KnownResponse>,
     /// What the trailers of success begin with.
     pub(super) success: Template<Headers>,
+}
+
+/// What the responses of a kind begin with.
+pub(super) struct KnownResponse {
+    kind: ResponseKind,
+    pub(super) head: Template<ResponseHead>,
+    /// The latest of the requests that are shared and have such a response, to be recognised by its address.
+    latest: Option<Arc<Accepted>>,
+}
+
+impl KnownResponse {
+    /// What the response to `request` begins with.
+    pub(super) fn new(request: &Accepted) -> Self {
+        let (kind, head) = ResponseKind::of(request);
+        Self { kind, head: head.into(), latest: None }
+    }
+
+    /// Whether the response to `request` begins so too.
+    pub(super) fn fits(&mut self, request: &Arc<Accepted>) -> bool {
+        if self.latest.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, request)) {
+            return true;
+        }
+        let is_it = self.kind.is_for(request);
+        if is_it && may_recur(request) {
+            self.latest = Some(Arc::clone(request));
+        }
+        is_it
+    }
 }
 
 impl ServerState {
@@ -355,7 +382,14 @@ impl Behaviour for Server {
         conn.begin_call(stream, head, now, |call, landing| call.handle_whole(body, landing));
     }
 
-    fn whole_response(_: &mut Connection<Self>, _: WholeResponse) {}
+    fn whole_response(
+        _: &mut Connection<Self>,
+        _: (StreamKey, u32),
+        _: Arc<ResponseHead>,
+        _: Bytes,
+        _: Option<Arc<Headers>>,
+    ) {
+    }
 
     fn response(_: &mut Connection<Self>, _: CallId, _: Arc<ResponseHead>, _: bool) {}
 

@@ -9,7 +9,7 @@ use super::Connection;
 use super::client::{ClientState, Planned, open_error};
 use super::encode::{Fill, encode_in_place};
 use super::role::{Client, Role, Server};
-use super::server::{HEAD_OVERHEAD, ServerState, answer, encode_failure};
+use super::server::{HEAD_OVERHEAD, KnownResponse, ServerState, answer, encode_failure};
 use crate::call::{CallKind, CallOptions, ClientCall, Metadata, ResponseKind, request_rest};
 use crate::error::{OpenError, SendError};
 use crate::event::CallId;
@@ -90,11 +90,9 @@ impl Connection<Server> {
         if !is_fast {
             return None;
         }
-        let place = heads.position(|(kind, _)| kind.is_for(machine.request())).unwrap_or_else(|| {
-            let (kind, head) = ResponseKind::of(machine.request());
-            heads.insert((kind, head.into()))
-        });
-        let (_, head) = heads.get_mut(place)?;
+        let place = heads.position_mut(|known| known.fits(machine.request()));
+        let place = place.unwrap_or_else(|| heads.insert(KnownResponse::new(machine.request())));
+        let head = &mut heads.get_mut(place)?.head;
         // Nobody else ends it, should the codec unwind.
         call.is_over = true;
         let prefix = machine.begin_with(len);

@@ -21,16 +21,6 @@ use crate::http::{Headers, ResponseHead};
 use crate::http2::StreamKey;
 use crate::time::Instant;
 
-/// A response of which everything is there, as [`Incoming::WholeResponse`](crate::http2::Incoming) tells it, with its
-/// body.
-pub(crate) struct WholeResponse {
-    pub(super) stream: StreamKey,
-    pub(super) call: u32,
-    pub(super) head: Arc<ResponseHead>,
-    pub(super) body: Bytes,
-    pub(super) trailers: Option<Arc<Headers>>,
-}
-
 impl CallMut<'_, Server> {
     /// The router's answer, as [`expect`](Self::expect), and the request itself if the method takes a single one and it
     /// is there: no [`Event::Readable`](crate::Event::Readable) tells of it then.
@@ -59,18 +49,24 @@ impl Connection<Client> {
     /// Messages of a stream of responses that were not pulled are dropped, but for the first.
     pub fn take_outcome(&mut self, id: CallId) -> Option<Outcome> {
         let call = self.calls.get_mut(id)?;
-        let outcome = call.machine.take_outcome(&mut self.landing_pool)?;
-        if let Some(message) = &outcome.message {
-            self.landing_pool.keep_message(message);
+        let outcome = call.machine.take_outcome(&mut self.landing_pool);
+        if let Some(Outcome { message, .. }) = &outcome {
+            message.iter().for_each(|message| self.landing_pool.keep_message(message));
+            self.remove(id);
         }
-        self.remove(id);
-        Some(outcome)
+        outcome
     }
 
     /// Hands a response that is whole to its call. One of a single message and success, all of whose fields are known,
     /// ends the call at once.
-    pub(super) fn finish_call(&mut self, response: WholeResponse) {
-        let WholeResponse { stream, call: index, head, body, trailers } = response;
+    #[inline]
+    pub(super) fn finish_call(
+        &mut self,
+        (stream, index): (StreamKey, u32),
+        head: Arc<ResponseHead>,
+        body: Bytes,
+        trailers: Option<Arc<Headers>>,
+    ) {
         let Some((id, call)) = self.calls.at(index) else {
             self.http.end_whole(stream);
             return;
@@ -83,7 +79,7 @@ impl Connection<Client> {
             _ => Err(body),
         };
         if let Err(body) = ended {
-            return self.finish_in_steps(id, WholeResponse { stream, call: index, head, body, trailers });
+            return self.finish_in_steps(id, stream, head, body, trailers);
         }
         call.is_over = true;
         let is_closing = call.machine.status().is_some_and(is_closing);
@@ -98,9 +94,16 @@ impl Connection<Client> {
 
     /// Hands a response that is whole to its call as if it came frame by frame: what the call has no use for any more
     /// once it reset the stream is dropped.
-    fn finish_in_steps(&mut self, id: CallId, response: WholeResponse) {
-        let WholeResponse { stream, call, head, body, trailers } = response;
-        self.with(call, |conn, id| Client::response(conn, id, head, false));
+    fn finish_in_steps(
+        &mut self,
+        id: CallId,
+        stream: StreamKey,
+        head: Arc<ResponseHead>,
+        body: Bytes,
+        trailers: Option<Arc<Headers>>,
+    ) {
+        let index = id.index() as u32;
+        self.with(index, |conn, id| Client::response(conn, id, head, false));
         let end = trailers.is_none();
         let goes_on = if end { self.http.end_whole(stream) } else { self.http.is_live(stream) };
         if let Some(call) = self.calls.get_mut(id).filter(|_| goes_on) {
@@ -112,7 +115,7 @@ impl Connection<Client> {
             self.delivered(id, stream, paid);
         }
         if let Some(trailers) = trailers.filter(|_| self.http.end_whole(stream)) {
-            self.with(call, |conn, id| Client::trailers(conn, id, trailers));
+            self.with(index, |conn, id| Client::trailers(conn, id, trailers));
         }
     }
 }
