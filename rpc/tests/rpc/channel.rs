@@ -255,7 +255,7 @@ fn a_closing_trailer_moves_the_next_call_to_another_connection() {
     assert_eq!((network.attempts(), network.counters.started()), (2, 4));
 }
 
-/// bg:R10: a call is replayed once, not for ever.
+/// bg:R10, h2:A49, h2:B52: a call is replayed once, not for ever, also on a connection that never served one.
 #[test]
 fn a_call_that_nobody_processes_is_started_twice_and_no_more() {
     let network = Network::new(Weather::Reachable);

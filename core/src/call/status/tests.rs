@@ -84,7 +84,7 @@ fn text_says_who_failed_with_what_code_and_whether_the_call_may_have_been_proces
     }
 }
 
-/// tri:101 tri:102 tri:Q21: a row for each code of RFC 9113 §7, and one that it does not have.
+/// h2:B53 tri:101 tri:102 tri:Q21: a row for each code of RFC 9113 §7, and one that it does not have.
 #[test]
 fn each_reset_code_means_a_status() {
     let rows = [
