@@ -89,7 +89,7 @@ impl<T: prost::Message + Default> Codec<T> for Owned {
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
-        match src.take_contiguous() {
+        match src.as_contiguous() {
             Some(octets) => T::decode(octets).map_err(|error| CodecError::new(error.to_string())),
             None => {
                 src.share_small();

@@ -146,3 +146,42 @@ fn a_server_stream_delivers_every_message_before_its_status() {
     assert_eq!(texts, (0..20).map(|i| (format!("expand:{i}"), 1000)).collect::<Vec<_>>());
     assert_eq!((status.code(), status.message()), (trirpc_core::call::Code::NotFound, "no more"));
 }
+
+/// Messages that lie behind each other are lent one by one, each of which ends where the next begins, whichever codec reads
+/// them.
+#[test]
+fn messages_taken_in_a_run_are_decoded_one_by_one_by_either_codec() {
+    /// As `SayReply`, but for the type of its payload.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct OwnedReply {
+        #[prost(string, tag = "1")]
+        text: String,
+        #[prost(bytes = "vec", tag = "2")]
+        payload: Vec<u8>,
+    }
+    let owned = Prost::owned_codecs::<OwnedReply, OwnedReply>()[0].response;
+    for is_owned in [false, true] {
+        let mut pair = Pair::new();
+        let id =
+            open(&mut pair, &echo_method::EXPAND, &ExpandRequest { count: 10, size: 3, ..ExpandRequest::default() });
+        pair.run();
+        let mut call = pair.client.call(id).expect("not released");
+        assert!(matches!(call.recv(), Recv::Message(_)));
+        let mut run = call.recv_ahead(1 << 16);
+        let mut texts = Vec::new();
+        while let Some(message) = run.next_message() {
+            let (text, payload) = if is_owned {
+                let reply = owned.decode(message).expect("a reply");
+                (reply.text, reply.payload)
+            } else {
+                let reply: SayReply = Prost.decode(message).expect("a reply");
+                (reply.text, reply.payload.to_vec())
+            };
+            assert_eq!(payload, [0; 3]);
+            texts.push(text);
+        }
+        assert!(texts.len() > 2, "the test needs several: {texts:?}");
+        let expected: Vec<_> = (1..=texts.len()).map(|i| format!("expand:{i}")).collect();
+        assert_eq!(texts, expected, "owned: {is_owned}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::{fmt, mem};
+use core::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -58,18 +58,11 @@ impl MessageBuf {
         self.shares_small = true;
     }
 
-    /// All that is left of the message, if it lies in one piece, as most do: for codecs that copy what they keep. `None`
+    /// The message as one slice, for codecs that only look at it or copy out of it, if it lies in one piece; reading that
     /// leaves the message as it is.
-    ///
-    /// `Bytes` are read by fewer instructions than chunks behind which there may be others, and who takes all that is left
-    /// of them takes over the handle of their memory instead of another one.
     #[inline]
-    pub fn take_contiguous(&mut self) -> Option<Bytes> {
-        if self.first.len() < self.len {
-            return None;
-        }
-        self.len = 0;
-        Some(mem::take(&mut self.first))
+    pub fn as_contiguous(&self) -> Option<Contiguous<'_>> {
+        Some(Contiguous { octets: self.first.get(..self.len)?, memory: &self.first })
     }
 
     /// Bytes not read yet.
@@ -166,6 +159,39 @@ impl Buf for MessageBuf {
         let mut copy = BytesMut::with_capacity(n);
         copy.put(self.take(n));
         copy.freeze()
+    }
+}
+
+/// A message that lies in one piece, from [`MessageBuf::as_contiguous`]: the cheapest [`Buf`] there is.
+///
+/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory however little is taken.
+#[derive(Clone, Debug)]
+pub struct Contiguous<'a> {
+    octets: &'a [u8],
+    memory: &'a Bytes,
+}
+
+impl Buf for Contiguous<'_> {
+    #[inline]
+    fn remaining(&self) -> usize {
+        self.octets.len()
+    }
+
+    #[inline]
+    fn chunk(&self) -> &[u8] {
+        self.octets
+    }
+
+    #[inline]
+    fn advance(&mut self, n: usize) {
+        self.octets = &self.octets[n..];
+    }
+
+    #[inline]
+    fn copy_to_bytes(&mut self, n: usize) -> Bytes {
+        let (taken, rest) = self.octets.split_at(n);
+        self.octets = rest;
+        self.memory.slice_ref(taken)
     }
 }
 

@@ -16,7 +16,7 @@ mod transmit;
 
 pub(crate) use arena::Arena;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
-pub use message::{Encoded, MessageBuf};
+pub use message::{Contiguous, Encoded, MessageBuf};
 pub use pool::BufferPool;
 pub(crate) use pool::Landing;
 pub use recv::RecvBuf;

@@ -99,19 +99,6 @@ fn small_fields_are_shared_with_who_asks_for_it() {
     assert!(message.is_empty());
 }
 
-#[test]
-fn what_is_left_of_a_message_is_contiguous_once_it_is_in_one_chunk() {
-    let window = Bytes::from(vec![5; 100]);
-    let mut message = MessageBuf::from_bytes(window.slice(..60));
-    message.push(window.slice(60..));
-    message.advance(10);
-    assert_eq!((message.take_contiguous(), message.len()), (None, 90), "two chunks, and nothing happened");
-    message.advance(60);
-    assert_eq!(message.take_contiguous(), Some(window.slice(70..)));
-    assert!(message.is_empty() && message.chunk().is_empty());
-    assert_eq!(message.take_contiguous(), Some(Bytes::new()));
-}
-
 /// Sharing a chunk to its last byte goes on with the next chunk.
 #[test]
 fn a_field_that_ends_with_its_chunk_is_followed_by_the_next_chunk() {
