@@ -156,6 +156,11 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Whether a response with such a status never has a body (RFC 9110 §6.4.1).
+    pub(crate) fn has_no_body(&self) -> bool {
+        matches!(self.status, 204 | 304)
+    }
+
     /// Size of the head as SETTINGS_MAX_HEADER_LIST_SIZE counts it, `:status` included, in bytes.
     pub fn list_size(&self) -> usize {
         HeaderName::STATUS.as_bytes().len() + 3 + Field::OVERHEAD + self.headers.list_size()

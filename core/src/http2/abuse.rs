@@ -43,8 +43,16 @@ impl Bucket {
         }
     }
 
+    fn full(&self) -> u64 {
+        u64::from(self.burst) * NANOS
+    }
+
+    fn is_full(&self) -> bool {
+        self.level == self.full()
+    }
+
     fn give(&mut self, nanotokens: u64) {
-        self.level = self.level.saturating_add(nanotokens).min(u64::from(self.burst) * NANOS);
+        self.level = self.level.saturating_add(nanotokens).min(self.full());
     }
 }
 
@@ -89,9 +97,19 @@ impl Abuse {
     }
 
     /// A frame that moved a message, in either direction.
+    #[inline]
     pub(crate) fn useful_frame(&mut self) {
-        self.control.give(EARNED_BY_USEFUL_FRAME * NANOS);
-        self.empty_data.give(NANOS);
+        self.useful_frames(1);
+    }
+
+    /// `n` of them.
+    #[inline]
+    pub(crate) fn useful_frames(&mut self, n: u64) {
+        // As they are with nearly every peer.
+        if !self.control.is_full() || !self.empty_data.is_full() {
+            self.control.give(n * EARNED_BY_USEFUL_FRAME * NANOS);
+            self.empty_data.give(n * NANOS);
+        }
     }
 }
 

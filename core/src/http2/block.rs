@@ -14,9 +14,8 @@ use crate::http2::frame::{self, FrameHeader, Layout};
 use crate::http2::memo::{Candidate, Recalled};
 use crate::http2::recv::{Checked, Located, State, Step, calm, protocol, stream_closed};
 use crate::http2::store::{PastId, StreamKey};
-use crate::http2::stream::{Closed, Phase, Stream, StreamState};
+use crate::http2::stream::{Closed, Phase, StreamState};
 use crate::http2::validate::{FieldList, List, ListKind, Malformed};
-use crate::http2::whole::Answer;
 
 /// How a header block began.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +83,7 @@ impl Http2 {
                 Purpose::Nothing
             }
             Located::Idle if self.side == Side::Server && id % 2 == 1 => {
-                self.streams.note_opened(self.max_peer_id, id);
-                self.max_peer_id = id;
+                self.note_opened(id);
                 Purpose::Request
             }
             Located::Idle => return Err(protocol("HEADERS on a stream that the peer cannot open")),
@@ -248,7 +246,7 @@ impl Http2 {
         input: &mut RecvBuf,
     ) -> Checked<Option<Incoming>> {
         let Opening { id, end_stream, .. } = *opening;
-        if self.streams.len() >= self.config.max_concurrent_streams as usize {
+        if !self.takes_stream() {
             self.write_rst(id, ErrorCode::REFUSED_STREAM);
             self.streams.remember(id, Closed::WeReset);
             // Until the peer has acknowledged the limit it cannot know it.
@@ -278,13 +276,7 @@ impl Http2 {
         if end_stream || body.is_some() {
             state.received_end();
         }
-        let mut stream = Stream::new(state, self.peer.initial_window, self.local.stream_window());
-        stream.id = id;
-        stream.content_length = content_length;
-        let key = self.streams.insert(stream);
-        self.streams.bind_id(id, key);
-        self.abuse.useful_frame();
-        self.note_busy();
+        let key = self.accept(id, state, content_length);
         if id > LAST_COMFORTABLE_ID {
             self.shutdown(self.now);
         }
@@ -292,6 +284,29 @@ impl Http2 {
             Some(len) => Incoming::WholeRequest { stream: key, head, len },
             None => Incoming::Request { stream: key, head, end: end_stream },
         }))
+    }
+
+    /// Server: the peer opened `id`.
+    pub(super) fn note_opened(&mut self, id: u32) {
+        self.streams.note_opened(self.max_peer_id, id);
+        self.max_peer_id = id;
+    }
+
+    /// Server: may the peer have one stream more?
+    pub(super) fn takes_stream(&self) -> bool {
+        self.streams.len() < self.config.max_concurrent_streams as usize
+    }
+
+    /// Server: a stream of the peer's, whose request is good.
+    #[inline]
+    pub(super) fn accept(&mut self, id: u32, state: StreamState, content_length: Option<u64>) -> StreamKey {
+        let (key, stream) = self.streams.insert(state, self.peer.initial_window, self.local.stream_window());
+        stream.id = id;
+        stream.content_length = content_length;
+        self.streams.bind_id(id, key);
+        self.abuse.useful_frame();
+        self.note_busy();
+        key
     }
 
     /// A response, or trailers, of a live stream.
@@ -317,16 +332,14 @@ impl Http2 {
                 return if end || head.status == 101 || !bearable { Err(Unfit::Malformed) } else { Ok(None) };
             }
             List::Response { head, content_length, .. } => {
-                let bodiless = stream.is_head || matches!(head.status, 204 | 304);
+                let bodiless = stream.is_head || head.has_no_body();
                 stream.content_length = if bodiless { Some(0) } else { content_length };
                 if end && stream.content_length.unwrap_or(0) != 0 {
                     return Err(Unfit::Malformed);
                 }
                 stream.state.received_head();
                 match if end { None } else { self.whole_response(key, input) } {
-                    Some(Answer { len, trailers }) => {
-                        Incoming::WholeResponse { stream: key, call, head, len, trailers }
-                    }
+                    Some((len, trailers)) => Incoming::WholeResponse { stream: key, call, head, len, trailers },
                     None => Incoming::Response { stream: key, call, head, end },
                 }
             }

@@ -77,6 +77,7 @@ pub(crate) enum Incoming {
 
 impl Incoming {
     /// Octets of the input that are the owner's to take off.
+    #[cfg(test)]
     pub(crate) fn body_len(&self) -> usize {
         match self {
             Self::WholeRequest { len, .. } | Self::WholeResponse { len, .. } | Self::Data { len, .. } => *len,
@@ -103,7 +104,7 @@ pub(crate) struct Http2 {
     pub(super) now: Instant,
 
     pub(super) parser: Parser,
-    /// Octets that were left in the receive window.
+    /// Octets that were left in the receive window when there was nothing more to say.
     pub(super) unread: usize,
     pub(super) decoder: hpack::Decoder,
     pub(super) memo: Memo,
@@ -247,12 +248,12 @@ impl Http2 {
             self.capacity_wanted = true;
             return Err(OpenError::NoCapacity);
         }
-        let stream = self.request_stream(&head, call);
-        let key = self.streams.insert(stream);
-        if let Some(stream) = self.streams.get_mut(key) {
-            stream.head = Some(Head::Request(Box::new(head)));
-            self.sched.wait_for_slot(key, stream);
-        }
+        let (send, recv) = (self.peer.initial_window, self.local.stream_window());
+        let (key, stream) = self.streams.insert(StreamState::Idle, send, recv);
+        stream.call = call;
+        stream.is_head = head.method == Method::Head;
+        stream.head = Some(Head::Request(Box::new(head)));
+        self.sched.wait_for_slot(key, stream);
         self.admit_pending();
         self.note_busy();
         Ok(key)
@@ -262,14 +263,6 @@ impl Http2 {
     pub(super) fn check_size(&self, size: usize) -> Result<(), OpenError> {
         let limit = self.send_header_limit();
         if size > limit { Err(OpenError::TooLarge { size, limit }) } else { Ok(()) }
-    }
-
-    /// Client: a stream that is not on the wire yet.
-    pub(super) fn request_stream(&self, head: &RequestHead, call: u32) -> Stream {
-        let mut stream = Stream::new(StreamState::Idle, self.peer.initial_window, self.local.stream_window());
-        stream.call = call;
-        stream.is_head = head.method == Method::Head;
-        stream
     }
 
     /// Client: would [`open`](Self::open) find room?
@@ -399,7 +392,7 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.released = true;
         if stream.state.is_closed() || self.terminal.is_some() {
-            self.free(key);
+            self.streams.remove(key);
             return;
         }
         match (self.side, stream.is_finished(), stream.state.local()) {
@@ -465,7 +458,7 @@ impl Http2 {
 
     /// Gives slots to the calls that have waited longest.
     pub(super) fn admit_pending(&mut self) {
-        while self.has_slot() {
+        while self.sched.pending() > 0 && self.has_slot() {
             let Some(key) = self.sched.next_pending(&mut self.streams) else { return };
             let Some(stream) = self.streams.get_mut(key) else { continue };
             self.active += 1;
@@ -489,22 +482,11 @@ impl Http2 {
     /// The stream is closed, or leaves the queue it waits in: everything it held is given back.
     pub(super) fn close(&mut self, key: StreamKey, how: Closed) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (id, was_pending, was_idle) =
-            (stream.id, stream.queued == Queued::Pending, stream.state == StreamState::Idle);
+        let (id, released) = (stream.id, stream.released);
+        let (was_pending, was_idle) = (stream.queued == Queued::Pending, stream.state == StreamState::Idle);
         stream.state = StreamState::Closed(how);
-        stream.discard_output();
-        self.sched.remove(key, stream);
-        self.reservations.forget(key, stream);
-        let watched = mem::take(&mut stream.stall_watched);
-        let lingered = mem::take(&mut stream.linger_watched);
-        let released = stream.released;
-        if watched {
-            let streams = &self.streams;
-            self.stalls.note_dead(|key| streams.get(key).is_some_and(|stream| stream.stall_watched));
-        }
-        if lingered {
-            let streams = &self.streams;
-            self.lingers.note_dead(|key| streams.get(key).is_some_and(|stream| stream.linger_watched));
+        if !stream.is_quiet() {
+            self.give_back(key);
         }
         if id != 0 {
             self.streams.close_id(id, how);
@@ -515,14 +497,27 @@ impl Http2 {
             self.admit_pending();
         }
         if released {
-            self.free(key);
+            self.streams.remove(key);
         }
         self.admit_reservations();
         self.note_busy();
     }
 
-    fn free(&mut self, key: StreamKey) {
-        self.streams.remove(key);
+    /// What a stream that is closed held elsewhere.
+    fn give_back(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.discard_output();
+        self.sched.remove(key, stream);
+        self.reservations.forget(key, stream);
+        let watched = mem::take(&mut stream.stall_watched);
+        let lingered = mem::take(&mut stream.linger_watched);
+        let streams = &self.streams;
+        if watched {
+            self.stalls.note_dead(|key| streams.get(key).is_some_and(|stream| stream.stall_watched));
+        }
+        if lingered {
+            self.lingers.note_dead(|key| streams.get(key).is_some_and(|stream| stream.linger_watched));
+        }
     }
 
     /// Streams began or ended: the idle timer and keepalive take turns.
@@ -553,6 +548,9 @@ impl Http2 {
     }
 
     pub(super) fn admit_reservations(&mut self) {
+        if self.reservations.is_empty() {
+            return;
+        }
         while let Some(key) = self.reservations.admit(&mut self.streams) {
             self.note_update(key);
         }

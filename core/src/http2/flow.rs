@@ -72,6 +72,8 @@ pub(crate) struct RecvWindow {
     buffered: i64,
     credit: i64,
     target: i64,
+    /// From how much credit on an update is due.
+    due_from: i64,
     urgent: bool,
 }
 
@@ -81,7 +83,12 @@ impl RecvWindow {
     /// A window that the peer already knows to be `initial`.
     pub(crate) fn new(initial: u32) -> Self {
         let initial = i64::from(initial);
-        Self { window: initial, buffered: 0, credit: 0, target: initial, urgent: false }
+        Self { window: initial, buffered: 0, credit: 0, target: initial, due_from: due_from(initial), urgent: false }
+    }
+
+    fn move_target(&mut self, by: i64) {
+        self.target += by;
+        self.due_from = due_from(self.target);
     }
 
     /// Octets the peer may send without another update.
@@ -107,10 +114,11 @@ impl RecvWindow {
     }
 
     /// A payload of `n` octets, at most [`window`](Self::window), arrived and was taken at once.
-    pub(crate) fn pass(&mut self, n: usize) {
-        debug_assert!(n as i64 <= self.window.max(0));
-        self.window -= n as i64;
-        self.credit += n as i64;
+    pub(crate) fn pass(&mut self, n: u32) {
+        let n = i64::from(n);
+        debug_assert!(n <= self.window.max(0));
+        self.window -= n;
+        self.credit += n;
         self.check();
     }
 
@@ -125,13 +133,13 @@ impl RecvWindow {
     /// Our SETTINGS_INITIAL_WINDOW_SIZE changed by `delta`, and the peer has acknowledged it.
     pub(crate) fn shift(&mut self, delta: i64) {
         self.window += delta;
-        self.target += delta;
+        self.move_target(delta);
         self.check();
     }
 
     /// Raises the target by `extra` octets and makes an update due.
     pub(crate) fn raise(&mut self, extra: u32) {
-        self.target += i64::from(extra);
+        self.move_target(i64::from(extra));
         self.credit += i64::from(extra);
         self.urgent = true;
         self.check();
@@ -139,7 +147,7 @@ impl RecvWindow {
 
     /// Lowers the target by `n` octets: that much of present or later credit is not announced.
     pub(crate) fn lower(&mut self, n: u32) {
-        self.target -= i64::from(n);
+        self.move_target(-i64::from(n));
         self.credit -= i64::from(n);
         self.check();
     }
@@ -151,8 +159,7 @@ impl RecvWindow {
 
     /// Is an update due?
     pub(crate) fn is_due(&self) -> bool {
-        let part = if self.target <= SMALL_TARGET { 4 } else { 2 };
-        self.credit > 0 && (self.urgent || self.credit >= self.target / part)
+        self.credit > 0 && (self.urgent || self.credit >= self.due_from)
     }
 
     /// The increment to announce now, if one is due; the peer is taken to know it from here on.
@@ -173,6 +180,11 @@ impl RecvWindow {
     fn check(&self) {
         debug_assert_eq!(self.window + self.buffered + self.credit, self.target, "window octets leaked: {self:?}");
     }
+}
+
+/// How much credit makes an update due, by the policy.
+fn due_from(target: i64) -> i64 {
+    target / if target <= SMALL_TARGET { 4 } else { 2 }
 }
 
 #[cfg(test)]

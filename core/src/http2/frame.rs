@@ -86,13 +86,15 @@ pub struct FrameHeader {
 
 impl FrameHeader {
     /// Reads a header; the reserved bit before the stream id is ignored.
+    #[inline]
     pub fn decode(octets: [u8; HEADER_LEN]) -> Self {
         let [l2, l1, l0, kind, flags, s3, s2, s1, s0] = octets;
+        let word = u64::from_be_bytes([l2, l1, l0, kind, flags, s3, s2, s1]);
         Self {
-            len: u32::from_be_bytes([0, l2, l1, l0]),
-            kind: Kind(kind),
-            flags,
-            stream: u32::from_be_bytes([s3, s2, s1, s0]) & STREAM_MASK,
+            len: (word >> 40) as u32,
+            kind: Kind((word >> 32) as u8),
+            flags: (word >> 24) as u8,
+            stream: ((word as u32) << 8 | u32::from(s0)) & STREAM_MASK,
         }
     }
 
@@ -102,10 +104,13 @@ impl FrameHeader {
     }
 
     /// The header as octets, for a hole that is patched once the length is known.
+    #[inline]
     pub fn to_octets(self) -> [u8; HEADER_LEN] {
-        let [_, l2, l1, l0] = self.len.to_be_bytes();
-        let [s3, s2, s1, s0] = (self.stream & STREAM_MASK).to_be_bytes();
-        [l2, l1, l0, self.kind.0, self.flags, s3, s2, s1, s0]
+        let stream = self.stream & STREAM_MASK;
+        let kind_and_flags = u64::from(self.kind.0) << 32 | u64::from(self.flags) << 24;
+        let word = u64::from(self.len) << 40 | kind_and_flags | u64::from(stream >> 8);
+        let [l2, l1, l0, kind, flags, s3, s2, s1] = word.to_be_bytes();
+        [l2, l1, l0, kind, flags, s3, s2, s1, stream as u8]
     }
 
     /// Is `flag` set?

@@ -99,11 +99,22 @@ impl Http2 {
         if input.len() != self.unread {
             self.keepalive.on_read(self.now);
         }
+        if !self.has_news() && self.wants_read() {
+            self.finish_skipping(input);
+            let incoming = self.recognised(input);
+            if incoming.is_some() {
+                return incoming;
+            }
+        }
         let incoming = self.parse(input);
-        self.unread = input.len() - incoming.as_ref().map_or(0, Incoming::body_len);
+        if incoming.is_none() {
+            self.unread = input.len();
+        }
         incoming
     }
 
+    /// Everything, one step at a time.
+    #[inline(never)]
     fn parse(&mut self, input: &mut RecvBuf) -> Option<Incoming> {
         loop {
             if self.has_news() || !self.wants_read() {
@@ -133,8 +144,19 @@ impl Http2 {
             State::Skip(left) => {
                 let n = left.min(input.len());
                 input.skip(n);
-                self.parser.state = if n == left { State::Header } else { State::Skip(left - n) };
+                self.parser.skip(left - n);
                 Ok(if n == left { Step::Progress } else { Step::Starved })
+            }
+        }
+    }
+
+    /// Comes to the next frame, if it has begun to arrive.
+    #[inline]
+    fn finish_skipping(&mut self, input: &mut RecvBuf) {
+        if let State::Skip(left) = self.parser.state {
+            if left < input.len() {
+                input.skip(left);
+                self.parser.state = State::Header;
             }
         }
     }

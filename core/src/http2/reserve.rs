@@ -46,6 +46,11 @@ impl Reservations {
         Self { side, max, total: 0, incomplete: 0, waiting: VecDeque::new() }
     }
 
+    /// Does nobody wait?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Octets reserved now.
     #[cfg(test)]
     pub(crate) fn total(&self) -> usize {

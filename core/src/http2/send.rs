@@ -228,7 +228,7 @@ impl Http2 {
             Head::Request(head) => {
                 let deadline = head.deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
                 let rest = Rest { last: deadline, ..Rest::NONE };
-                self.write_head(key, end, &mut Block::request(&head, rest))
+                self.write_head(key, end, &mut Block::request(&head, &rest))
             }
             Head::Response(head) => self.write_head(key, end, &mut Block::response(&head)),
         }
@@ -320,7 +320,21 @@ impl Http2 {
 
     /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
     /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
+    #[inline]
     pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
+        let Some(len) = block.write_known(&self.encoder, &mut self.arena) else {
+            return self.encode_block(id, end_stream, block);
+        };
+        let header = frame::headers_header(id, len as u32, end_stream, true);
+        let run = self.arena.run();
+        let start = run.len() - len - HEADER_LEN;
+        if let Some(octets) = run.get_mut(start..start + HEADER_LEN) {
+            octets.copy_from_slice(&header.to_octets());
+        }
+    }
+
+    /// The plain way of [`write_block`](Self::write_block).
+    fn encode_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
         let len = block.write(&mut self.encoder, &mut self.arena);
         let limit = self.peer.max_frame_size as usize;
         let first = frame::headers_header(id, len.min(limit) as u32, end_stream, len <= limit);

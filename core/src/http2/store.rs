@@ -2,9 +2,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 use core::num::NonZeroU32;
 
-use crate::http2::stream::{Closed, Stream};
+use crate::http2::stream::{Closed, Stream, StreamState};
 
 /// Identity of a stream on one connection, from before it has an id until after it was released.
 ///
@@ -74,15 +75,16 @@ impl Store {
         self.ids.len
     }
 
-    pub(crate) fn insert(&mut self, stream: Stream) -> StreamKey {
+    /// A stream with these [beginnings](Stream::new), made where it stays.
+    pub(crate) fn insert(&mut self, state: StreamState, send: u32, recv: u32) -> (StreamKey, &mut Stream) {
         self.len += 1;
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: NonZeroU32::MIN, stream: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        slot.stream = Some(stream);
-        StreamKey { index, generation: slot.generation }
+        let key = StreamKey { index, generation: slot.generation };
+        (key, slot.stream.insert(Stream::new(state, send, recv)))
     }
 
     pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
@@ -154,17 +156,82 @@ impl Store {
     }
 }
 
-/// Wire id to slot: open addressing with linear probing. Ids are scattered, for a run of neighbours, which they
-/// would be, makes the oldest of them slow to remove; a peer that picks colliding ids makes a lookup as slow as a
-/// scan of its own streams, no worse.
+/// Wire id to slot. Ids follow each other, so that nearly every one has a place of its own by its low bits; those whose
+/// place was taken when they came are looked for elsewhere.
 #[derive(Debug, Default)]
 struct IdIndex {
     /// Id 0 marks an empty place. The length is zero or a power of two, at least twice `len`.
     places: Vec<(u32, u32)>,
     len: usize,
+    displaced: Displaced,
 }
 
 impl IdIndex {
+    const MIN_PLACES: usize = 16;
+
+    /// Where `id` would be, if there are places.
+    fn home(&self, id: u32) -> usize {
+        // The lowest bit tells who opened the stream, and one end opens them all.
+        (id >> 1) as usize & self.places.len().wrapping_sub(1)
+    }
+
+    fn get(&self, id: u32) -> Option<u32> {
+        match self.places.get(self.home(id)) {
+            Some(&(found, index)) if found == id && id != 0 => Some(index),
+            _ if self.displaced.len == 0 => None,
+            _ => self.displaced.get(id),
+        }
+    }
+
+    fn insert(&mut self, id: u32, index: u32) {
+        debug_assert!(id != 0 && self.get(id).is_none());
+        self.len += 1;
+        if self.len * 2 > self.places.len() {
+            self.grow();
+        }
+        self.place(id, index);
+    }
+
+    fn place(&mut self, id: u32, index: u32) {
+        let home = self.home(id);
+        match self.places.get_mut(home) {
+            Some(place) if place.0 == 0 => *place = (id, index),
+            _ => self.displaced.insert(id, index),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = (self.places.len() * 2).max(Self::MIN_PLACES);
+        let old = mem::replace(&mut self.places, alloc::vec![(0, 0); size]);
+        let displaced = mem::take(&mut self.displaced);
+        for (id, index) in old.into_iter().chain(displaced.places).filter(|(id, _)| *id != 0) {
+            self.place(id, index);
+        }
+    }
+
+    fn remove(&mut self, id: u32) {
+        let home = self.home(id);
+        match self.places.get_mut(home) {
+            Some(place) if place.0 == id && id != 0 => *place = (0, 0),
+            _ if !self.displaced.remove(id) => return,
+            _ => {}
+        }
+        self.len -= 1;
+    }
+}
+
+/// Ids that did not find their place free, as when a stream lives much longer than those around it: open addressing with
+/// linear probing. Ids are scattered, for a run of neighbours makes the oldest of them slow to remove; a peer that picks
+/// colliding ids makes a lookup as slow as a scan of its own streams, no worse.
+#[derive(Debug, Default)]
+struct Displaced {
+    /// Id 0 marks an empty place. The length is zero or a power of two, at least twice `len`.
+    places: Vec<(u32, u32)>,
+    len: usize,
+}
+
+impl Displaced {
     const MIN_PLACES: usize = 16;
 
     fn home(&self, id: u32) -> usize {
@@ -198,7 +265,7 @@ impl IdIndex {
         debug_assert!(id != 0 && self.find(id).is_none());
         if (self.len + 1) * 2 > self.places.len() {
             let size = (self.places.len() * 2).max(Self::MIN_PLACES);
-            let old = core::mem::replace(&mut self.places, alloc::vec![(0, 0); size]);
+            let old = mem::replace(&mut self.places, alloc::vec![(0, 0); size]);
             for (id, index) in old.into_iter().filter(|(id, _)| *id != 0) {
                 self.place(id, index);
             }
@@ -215,8 +282,9 @@ impl IdIndex {
         self.places[at] = (id, index);
     }
 
-    fn remove(&mut self, id: u32) {
-        let Some(mut hole) = self.find(id) else { return };
+    /// False if it was not there.
+    fn remove(&mut self, id: u32) -> bool {
+        let Some(mut hole) = self.find(id) else { return false };
         self.len -= 1;
         // Close the gap: an entry further on moves up unless its home lies behind the hole.
         let mut at = hole;
@@ -226,7 +294,7 @@ impl IdIndex {
                 at = (at + 1) & self.mask();
                 let (moving, _) = self.places[at];
                 if moving == 0 {
-                    return;
+                    return true;
                 }
                 let from_home = at.wrapping_sub(self.home(moving)) & self.mask();
                 let from_hole = at.wrapping_sub(hole) & self.mask();
@@ -245,8 +313,11 @@ impl IdIndex {
 /// Only late frames look here; that is what tells an honest race from a fault without timers.
 #[derive(Debug)]
 struct ClosedIds {
-    ring: VecDeque<(u32, Closed)>,
+    /// A ring once it is as long as it may be.
+    ring: Vec<(u32, Closed)>,
     max: usize,
+    /// The oldest entry of the ring.
+    oldest: usize,
     skipped: VecDeque<(u32, u32)>,
 }
 
@@ -254,17 +325,17 @@ impl ClosedIds {
     const MAX_SKIPPED: usize = 8;
 
     fn new(max: usize) -> Self {
-        Self { ring: VecDeque::new(), max, skipped: VecDeque::new() }
+        Self { ring: Vec::new(), max, oldest: 0, skipped: VecDeque::new() }
     }
 
     fn push(&mut self, id: u32, how: Closed) {
-        if self.max == 0 {
-            return;
+        if self.ring.len() < self.max {
+            return self.ring.push((id, how));
         }
-        if self.ring.len() >= self.max {
-            self.ring.pop_front();
+        if let Some(oldest) = self.ring.get_mut(self.oldest) {
+            *oldest = (id, how);
+            self.oldest = if self.oldest + 1 < self.max { self.oldest + 1 } else { 0 };
         }
-        self.ring.push_back((id, how));
     }
 
     fn note_opened(&mut self, previous: u32, id: u32) {
@@ -280,7 +351,8 @@ impl ClosedIds {
 
     fn find(&self, id: u32) -> PastId {
         // Late frames are mostly for what closed last.
-        if let Some((_, how)) = self.ring.iter().rev().find(|(known, _)| *known == id) {
+        let (newer, older) = self.ring.split_at(self.oldest);
+        if let Some((_, how)) = newer.iter().rev().chain(older.iter().rev()).find(|(known, _)| *known == id) {
             return PastId::Closed(*how);
         }
         if self.skipped.iter().any(|&(from, to)| (from..to).contains(&id)) {
@@ -295,19 +367,18 @@ mod tests {
     use alloc::collections::BTreeMap;
 
     use super::*;
-    use crate::http2::stream::StreamState;
 
-    fn stream() -> Stream {
-        Stream::new(StreamState::Idle, 0, 0)
+    fn insert(store: &mut Store) -> StreamKey {
+        store.insert(StreamState::Idle, 0, 0).0
     }
 
     /// `arch:3.1`: a stale key never names another stream.
     #[test]
     fn a_stale_key_never_names_another_stream() {
         let mut store = Store::new(4);
-        let old = store.insert(stream());
+        let old = insert(&mut store);
         assert!(store.remove(old));
-        let new = store.insert(stream());
+        let new = insert(&mut store);
         assert!(store.get(old).is_none() && store.get_mut(old).is_none());
         assert!(!store.remove(old));
         assert!(store.get(new).is_some());
@@ -318,9 +389,12 @@ mod tests {
     #[test]
     fn the_id_index_agrees_with_a_map() {
         fn property(ops: Vec<(u8, bool)>) -> bool {
-            // Few homes, many collisions.
-            let smallest = IdIndex { places: alloc::vec![(0, 0); IdIndex::MIN_PLACES], len: 0 };
-            let ids: Vec<u32> = (1..).step_by(2).filter(|&id| smallest.home(id) % 8 < 2).take(24).collect();
+            // Few homes, many collisions, there and among those that are displaced.
+            let places = || alloc::vec![(0, 0); IdIndex::MIN_PLACES];
+            let index = IdIndex { places: places(), ..IdIndex::default() };
+            let displaced = Displaced { places: places(), len: 0 };
+            let collide = |id: &u32| index.home(*id) < 2 && displaced.home(*id) % 8 < 2;
+            let ids: Vec<u32> = (1..).step_by(2).filter(collide).take(24).collect();
             let mut index = IdIndex::default();
             let mut model = BTreeMap::new();
             for (step, (n, insert)) in ops.into_iter().enumerate() {

@@ -287,6 +287,24 @@ impl Stream {
         self.has_output() && (self.head.is_some() || self.body.eligible() == 0 || self.send_window.available() > 0)
     }
 
+    /// Client: may the rest of a response be received in one step? The request is out: one that is still being sent has to
+    /// be cut off. `phase` is what the response waits for.
+    pub(crate) fn takes_whole_response(&self, phase: Phase) -> bool {
+        self.state == StreamState::HalfClosedLocal(phase) && !self.is_head && !self.released
+    }
+
+    /// Does nothing wait of what it was to send, and nobody elsewhere hold anything for it?
+    pub(crate) fn is_quiet(&self) -> bool {
+        let waits = self.awaits_reservation | self.stall_watched | self.linger_watched;
+        !waits
+            && self.queued == Queued::No
+            && self.head.is_none()
+            && self.body.0.is_none()
+            && !matches!(self.end, End::Trailers(_))
+            && self.need == 0
+            && self.reserved == 0
+    }
+
     /// Drops what was not sent.
     pub(crate) fn discard_output(&mut self) {
         self.head = None;

@@ -73,7 +73,7 @@ impl Kept {
 pub(super) struct Block<'a> {
     begin: Begin<'a>,
     kept: Option<&'a mut Kept>,
-    rest: Rest<'a>,
+    rest: &'a Rest<'a>,
 }
 
 /// What a block begins with.
@@ -86,28 +86,37 @@ enum Begin<'a> {
 
 impl<'a> Block<'a> {
     /// A head without a deadline, and `rest`.
-    pub(super) fn request(head: &'a RequestHead, rest: Rest<'a>) -> Self {
+    pub(super) fn request(head: &'a RequestHead, rest: &'a Rest<'a>) -> Self {
         Self { begin: Begin::Request(head), kept: None, rest }
     }
 
     pub(super) fn response(head: &'a ResponseHead) -> Self {
-        Self { begin: Begin::Response(head), kept: None, rest: Rest::NONE }
+        Self { begin: Begin::Response(head), kept: None, rest: &Rest::NONE }
     }
 
     pub(super) fn trailers(headers: &'a Headers) -> Self {
-        Self { begin: Begin::Trailers(headers), kept: None, rest: Rest::NONE }
+        Self { begin: Begin::Trailers(headers), kept: None, rest: &Rest::NONE }
     }
 
-    pub(super) fn of_request(template: &'a mut Template<RequestHead>, rest: Rest<'a>) -> Self {
+    pub(super) fn of_request(template: &'a mut Template<RequestHead>, rest: &'a Rest<'a>) -> Self {
         Self { begin: Begin::Request(&template.head), kept: Some(&mut template.kept), rest }
     }
 
-    pub(super) fn of_response(template: &'a mut Template<ResponseHead>, rest: Rest<'a>) -> Self {
+    pub(super) fn of_response(template: &'a mut Template<ResponseHead>, rest: &'a Rest<'a>) -> Self {
         Self { begin: Begin::Response(&template.head), kept: Some(&mut template.kept), rest }
     }
 
-    pub(super) fn of_trailers(template: &'a mut Template<Headers>, rest: Rest<'a>) -> Self {
+    pub(super) fn of_trailers(template: &'a mut Template<Headers>, rest: &'a Rest<'a>) -> Self {
         Self { begin: Begin::Trailers(&template.head), kept: Some(&mut template.kept), rest }
+    }
+
+    /// Appends room for a frame's header, and the block, if that is known without HPACK; returns how long the block is.
+    /// It is no longer than what is kept, and so fits a frame.
+    #[inline]
+    pub(super) fn write_known(&self, encoder: &Encoder, arena: &mut Arena) -> Option<usize> {
+        let octets = self.kept.as_ref()?.octets(encoder).filter(|_| self.rest.is_empty())?;
+        arena.reserve(octets.len()).put_slice(octets);
+        Some(octets.len() - HEADER_LEN)
     }
 
     /// Appends room for a frame's header, and the block; returns how long the block is.

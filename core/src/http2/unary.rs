@@ -13,12 +13,12 @@
 use bytes::{BufMut, BytesMut};
 
 use crate::error::{ErrorCode, OpenError};
-use crate::http::{DeadlineField, Headers, InlineField, RequestHead, ResponseHead, Rest};
+use crate::http::{DeadlineField, Headers, InlineField, Method, RequestHead, ResponseHead, Rest};
 use crate::http2::Side;
 use crate::http2::connection::{Drain, Http2, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, HEADER_LEN};
 use crate::http2::store::StreamKey;
-use crate::http2::stream::End;
+use crate::http2::stream::{End, Phase, StreamState};
 use crate::http2::template::{Block, Template};
 use crate::time::Instant;
 
@@ -72,7 +72,7 @@ impl Http2 {
     pub(crate) fn write_request(
         &mut self,
         head: &mut Template<RequestHead>,
-        rest: Rest<'_>,
+        mut rest: Rest<'_>,
         deadline: Option<DeadlineField>,
         call: u32,
         message: Message,
@@ -81,19 +81,19 @@ impl Http2 {
         self.tick(now);
         let deadline_size = deadline.map_or(0, |deadline| deadline.max_list_size());
         self.check_size(head.list_size + rest.list_size() + deadline_size)?;
-        let deadline = deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
-        let rest = Rest { last: deadline, ..rest };
+        rest.last = deadline.and_then(|deadline| InlineField::deadline(deadline, self.now));
         // Its turn is now, and it is on the wire from the beginning.
         let id = self.next_id;
-        let mut stream = self.request_stream(&head.head, call);
+        let opened = StreamState::Open { local: Phase::Body, remote: Phase::Head };
+        let (key, stream) = self.streams.insert(opened, self.peer.initial_window, self.local.stream_window());
         stream.id = id;
-        stream.state.sent_head();
-        let key = self.streams.insert(stream);
+        stream.call = call;
+        stream.is_head = head.head.method == Method::Head;
         self.streams.bind_id(id, key);
         self.next_id += 2;
         self.active += 1;
         self.note_busy();
-        Ok(self.begin(key, id, &mut Block::of_request(head, rest), message, true))
+        Ok(self.begin(key, id, &mut Block::of_request(head, &rest), message, true))
     }
 
     /// Server: writes the head of a response and lends the region of its message, which is the end of the response if
@@ -113,9 +113,10 @@ impl Http2 {
             stream.state.sent_head();
             id = stream.id;
         }
-        self.begin(key, id, &mut Block::of_response(head, rest), message, end)
+        self.begin(key, id, &mut Block::of_response(head, &rest), message, end)
     }
 
+    #[inline]
     fn begin(&mut self, key: StreamKey, id: u32, head: &mut Block<'_>, message: Message, end: bool) -> Region<'_> {
         self.emit_control();
         let octets = message.octets();
@@ -157,24 +158,32 @@ impl Region<'_> {
     }
 
     /// The payload is there: the windows pay for it, and our half ends, by `trailers` if the message does not end it.
+    ///
+    /// On a server that is all there is to do with the stream, which is [released](Http2::release).
+    #[inline]
     pub(crate) fn commit(mut self, trailers: Option<(&mut Template<Headers>, Rest<'_>)>) -> StreamKey {
         let (key, octets) = (self.key, self.octets);
         debug_assert_eq!(self.http.arena.run().len(), self.start + if octets > 0 { HEADER_LEN + octets } else { 0 });
         self.is_settled = true;
         let http = &mut *self.http;
         let Some(stream) = http.streams.get_mut(key) else { return key };
-        let id = stream.id;
         stream.end = End::OnData;
-        if octets > 0 {
-            http.sent_data(key, octets);
-        }
-        if let Some((trailers, rest)) = trailers {
-            http.write_block(id, true, &mut Block::of_trailers(trailers, rest));
-        }
         // An empty body ended with the head.
-        if octets > 0 {
-            http.sent_end(key);
+        if octets == 0 {
+            if http.side == Side::Server {
+                http.release(key);
+            }
+            return key;
         }
+        let id = stream.id;
+        stream.released = http.side == Side::Server;
+        stream.send_window.take(octets);
+        http.send_window.take(octets);
+        http.abuse.useful_frame();
+        if let Some((trailers, rest)) = trailers {
+            http.write_block(id, true, &mut Block::of_trailers(trailers, &rest));
+        }
+        http.sent_end(key);
         key
     }
 

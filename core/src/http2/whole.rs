@@ -5,7 +5,6 @@
 //! request   HEADERS │ DATA, END_STREAM │
 //! response  HEADERS │ DATA, END_STREAM │
 //! response  HEADERS │ DATA │ HEADERS, END_STREAM │   trailers that are recognised
-//!                   ▲ where the input is when the head was decoded
 //! ```
 //!
 //! Nothing is judged here. Whatever is not just that goes on frame by frame, which is the plain way: a message that is
@@ -16,7 +15,8 @@ use alloc::sync::Arc;
 
 use crate::buf::RecvBuf;
 use crate::http::Headers;
-use crate::http2::connection::Http2;
+use crate::http2::Side;
+use crate::http2::connection::{Http2, Incoming, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind};
 use crate::http2::recv::{State, is_useful};
 use crate::http2::store::StreamKey;
@@ -26,61 +26,135 @@ use crate::http2::validate::{List, ListKind};
 /// DATA that lies whole at the front of the input: all of a body.
 #[derive(Clone, Copy)]
 struct Body<'a> {
-    octets: &'a [u8],
+    /// Its octets; no more than a frame has.
+    len: u32,
     /// END_STREAM is on it.
     end: bool,
     /// What lies behind it.
     rest: &'a [u8],
 }
 
-/// A response that lies whole at the front of the input, but for its head.
-pub(super) struct Answer {
-    /// Octets of the body, which are next in the input.
-    pub(super) len: usize,
-    /// What ends it; `None` if that is the body.
-    pub(super) trailers: Option<Arc<Headers>>,
+/// The end of a response, behind its body.
+struct Ending {
+    /// `None` if the body ends it.
+    trailers: Option<Arc<Headers>>,
+    /// Octets of the frame of the trailers.
+    octets: usize,
 }
 
 impl Http2 {
+    // ---- heads that are recognised ---------------------------------------------------------------
+
+    /// A message that lies whole at the front of the input, if its head is recognised: what nearly every message is where
+    /// calls repeat themselves, so that it is looked for before anything else.
+    pub(super) fn recognised(&mut self, input: &mut RecvBuf) -> Option<Incoming> {
+        let (header, block, rest) = self.frame_ahead(input.data())?;
+        if header.kind != Kind::HEADERS || header.flags != frame::END_HEADERS || !self.is_at_message() {
+            return None;
+        }
+        let taken = HEADER_LEN + block.len() + HEADER_LEN;
+        let incoming = match self.side {
+            Side::Server => self.recognised_request(header.stream, block, rest),
+            Side::Client => self.recognised_response(header.stream, block, rest),
+        };
+        if incoming.is_some() {
+            input.skip(taken);
+        }
+        incoming
+    }
+
+    #[inline]
+    fn recognised_request(&mut self, id: u32, block: &[u8], rest: &[u8]) -> Option<Incoming> {
+        let is_new = id % 2 == 1 && id > self.max_peer_id && id <= LAST_COMFORTABLE_ID;
+        if !is_new || self.goaway_sent.is_some() || !self.takes_stream() {
+            return None;
+        }
+        let List::Request { head, content_length } =
+            self.memo.known(ListKind::Request, self.decoder.generation(), block)?
+        else {
+            return None;
+        };
+        let len = self.request_body(id, *content_length, rest)?;
+        let head = Arc::clone(head);
+        self.note_opened(id);
+        let stream = self.accept(id, StreamState::HalfClosedRemote(Phase::Head), None);
+        self.took_request(len);
+        Some(Incoming::WholeRequest { stream, head, len: len as usize })
+    }
+
+    #[inline]
+    fn recognised_response(&mut self, id: u32, block: &[u8], rest: &[u8]) -> Option<Incoming> {
+        let key = self.streams.by_id(id)?;
+        let stream = self.streams.get(key).filter(|stream| stream.takes_whole_response(Phase::Head))?;
+        let kind = ListKind::Response { lenient: self.config.lenient_grpc_message };
+        let List::Response { head, content_length, .. } = self.memo.known(kind, self.decoder.generation(), block)?
+        else {
+            return None;
+        };
+        if head.status < 200 || head.has_no_body() {
+            return None;
+        }
+        let body = self.body_ahead(id, *content_length, stream.recv_window.window(), rest)?;
+        let ending = self.ending_ahead(id, &body)?;
+        let (call, head, len) = (stream.call, Arc::clone(head), body.len);
+        self.took_response(key, body.len, &ending);
+        self.abuse.useful_frame();
+        Some(Incoming::WholeResponse { stream: key, call, head, len: len as usize, trailers: ending.trailers })
+    }
+
+    // ---- heads that were decoded -----------------------------------------------------------------
+
     /// Server: receives the DATA frame that is all the body of a new request, whose head was read last, and returns its
     /// length. The octets are next in the input.
     pub(super) fn whole_request(&mut self, id: u32, length: Option<u64>, input: &mut RecvBuf) -> Option<usize> {
-        let window = i64::from(self.local.stream_window());
-        let len = self.body_ahead(id, length, window, input).filter(|body| body.end)?.octets.len();
+        if !self.is_between_frames() {
+            return None;
+        }
+        let len = self.request_body(id, length, input.data())?;
         input.skip(HEADER_LEN);
-        self.recv_window.pass(len);
-        self.abuse.useful_frame();
-        Some(len)
+        self.took_request(len);
+        Some(len as usize)
     }
 
     /// Client: receives the body and the end of a response, whose head was read last. The octets of the body are next in
     /// the input; the stream stays as it is before the end, for [`end_whole`](Self::end_whole).
-    pub(super) fn whole_response(&mut self, key: StreamKey, input: &mut RecvBuf) -> Option<Answer> {
-        let stream = self.streams.get(key)?;
-        // A request that is still being sent has to be cut off, and a released call is told nothing.
-        if stream.state != StreamState::HalfClosedLocal(Phase::Body) || stream.released || stream.is_head {
+    pub(super) fn whole_response(
+        &mut self,
+        key: StreamKey,
+        input: &mut RecvBuf,
+    ) -> Option<(usize, Option<Arc<Headers>>)> {
+        let stream = self.streams.get(key).filter(|stream| stream.takes_whole_response(Phase::Body))?;
+        if !self.is_between_frames() {
             return None;
         }
-        let body = self.body_ahead(stream.id, stream.content_length, stream.recv_window.window(), input)?;
-        let (len, end) = (body.octets.len(), body.end);
-        let (trailers, behind) = if end {
-            (None, 0)
-        } else {
-            let (trailers, len) = self.known_trailers(stream.id, body.rest)?;
-            (Some(trailers), HEADER_LEN + len)
-        };
+        let (id, window) = (stream.id, stream.recv_window.window());
+        let body = self.body_ahead(id, stream.content_length, window, input.data())?;
+        let ending = self.ending_ahead(id, &body)?;
+        let len = body.len;
         input.skip(HEADER_LEN);
-        self.parser.skip(behind);
+        self.took_response(key, len, &ending);
+        Some((len as usize, ending.trailers))
+    }
+
+    // ---- what both have in common ----------------------------------------------------------------
+
+    fn took_request(&mut self, len: u32) {
         self.recv_window.pass(len);
+        self.abuse.useful_frame();
+    }
+
+    fn took_response(&mut self, key: StreamKey, len: u32, ending: &Ending) {
+        self.recv_window.pass(len);
+        self.parser.skip(ending.octets);
         if let Some(stream) = self.streams.get_mut(key) {
+            stream.state = StreamState::HalfClosedLocal(Phase::Body);
             // That it holds them was looked at.
-            let _ = stream.recv_window.receive(len as u32);
+            let _ = stream.recv_window.receive(len);
         }
-        // One that ends the stream counts as its end.
-        if !end && is_useful(len, end) {
+        // A frame that ends the stream counts as its end.
+        if ending.trailers.is_some() && is_useful(len as usize, false) {
             self.abuse.useful_frame();
         }
-        Some(Answer { len, trailers })
     }
 
     /// Client: the owner of a whole response has come to its end, and the stream is gone. False if it was reset on the
@@ -100,36 +174,62 @@ impl Http2 {
         self.streams.get(key).is_some_and(|stream| !stream.state.is_closed())
     }
 
-    /// The frame at the front of the input, if it is DATA of `id` that lies there whole and is as long as it should be.
-    fn body_ahead<'a>(&self, id: u32, length: Option<u64>, window: i64, input: &'a RecvBuf) -> Option<Body<'a>> {
-        if !matches!(self.parser.state, State::Header) {
-            return None;
-        }
-        let (header, octets, rest) = self.frame_ahead(input.data())?;
-        let len = i64::from(header.len);
+    /// May the next frame begin a message?
+    #[inline]
+    fn is_at_message(&self) -> bool {
+        self.peer.is_received() && self.is_between_frames()
+    }
+
+    /// Is neither a frame nor a field block under way?
+    #[inline]
+    fn is_between_frames(&self) -> bool {
+        matches!(self.parser.state, State::Header) && self.parser.block.is_none()
+    }
+
+    /// The length of the body of the request `id`, if that is one DATA frame, which ends it.
+    #[inline]
+    fn request_body(&self, id: u32, length: Option<u64>, octets: &[u8]) -> Option<u32> {
+        let window = i64::from(self.local.stream_window());
+        self.body_ahead(id, length, window, octets).filter(|body| body.end).map(|body| body.len)
+    }
+
+    /// The frame at the front of `octets`, if it is DATA of `id` that lies there whole, that is as long as it should be,
+    /// and that fits the windows; that of the stream is `window`.
+    #[inline]
+    fn body_ahead<'a>(&self, id: u32, length: Option<u64>, window: i64, octets: &'a [u8]) -> Option<Body<'a>> {
+        let (header, _, rest) = self.frame_ahead(octets)?;
+        let end = header.has(frame::END_STREAM);
         let is_body = header.kind == Kind::DATA
             && header.stream == id
             && header.flags & !frame::END_STREAM == 0
-            && len <= window.min(self.recv_window.window())
+            && (end || header.len > 0)
+            && i64::from(header.len) <= window.min(self.recv_window.window())
             && length.is_none_or(|length| length == u64::from(header.len));
-        is_body.then_some(Body { octets, end: header.has(frame::END_STREAM), rest })
+        is_body.then_some(Body { len: header.len, end, rest })
     }
 
-    /// Trailers of `id` that lie whole at the front of `octets` and are recognised, and the length of their block.
-    fn known_trailers(&self, id: u32, octets: &[u8]) -> Option<(Arc<Headers>, usize)> {
-        let (header, block, _) = self.frame_ahead(octets)?;
-        if header.kind != Kind::HEADERS || header.stream != id || header.flags != frame::END_STREAM | frame::END_HEADERS
-        {
+    /// What ends the response `id` behind `body`, if it lies there whole and is recognised.
+    #[inline]
+    fn ending_ahead(&self, id: u32, body: &Body<'_>) -> Option<Ending> {
+        if body.end {
+            return Some(Ending { trailers: None, octets: 0 });
+        }
+        let (header, block, _) = self.frame_ahead(body.rest)?;
+        let flags = frame::END_STREAM | frame::END_HEADERS;
+        if header.kind != Kind::HEADERS || header.stream != id || header.flags != flags {
             return None;
         }
         let kind = ListKind::ResponseTrailers { lenient: self.config.lenient_grpc_message };
         match self.memo.known(kind, self.decoder.generation(), block)? {
-            List::Trailers(trailers) => Some((Arc::clone(trailers), block.len())),
+            List::Trailers(trailers) => {
+                Some(Ending { trailers: Some(Arc::clone(trailers)), octets: HEADER_LEN + block.len() })
+            }
             _ => None,
         }
     }
 
     /// The first frame of `octets`, if it is there whole and no larger than may be: header, payload, and what follows.
+    #[inline]
     fn frame_ahead<'a>(&self, octets: &'a [u8]) -> Option<(FrameHeader, &'a [u8], &'a [u8])> {
         let (header, rest) = octets.split_first_chunk::<HEADER_LEN>()?;
         let header = FrameHeader::decode(*header);

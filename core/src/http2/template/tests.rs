@@ -66,7 +66,7 @@ impl Templates {
     }
 
     /// The block, and the same one without what the template keeps.
-    fn block<'a>(&'a mut self, template: usize, rest: Rest<'a>, plain: bool) -> Block<'a> {
+    fn block<'a>(&'a mut self, template: usize, rest: &'a Rest<'a>, plain: bool) -> Block<'a> {
         let mut block = match template {
             3 => Block::of_response(&mut self.response, rest),
             4 => Block::of_trailers(&mut self.trailers, rest),
@@ -81,6 +81,12 @@ impl Templates {
     fn copies(&self, encoder: &Encoder) -> usize {
         let kept = self.requests.iter().map(|template| &template.kept);
         kept.chain([&self.response.kept, &self.trailers.kept]).filter(|kept| kept.octets(encoder).is_some()).count()
+    }
+}
+
+impl Block<'_> {
+    fn write_at_best(&mut self, encoder: &mut Encoder, arena: &mut Arena) -> usize {
+        self.write_known(encoder, arena).unwrap_or_else(|| self.write(encoder, arena))
     }
 }
 
@@ -107,8 +113,8 @@ fn play(script: &[Step], own_table: u32) -> usize {
                 });
                 let rest = Rest { first: inline.then_some(length), fields: &fields, last: None };
                 let (mut written, mut expected) = (Arena::new(4096, 64), Arena::new(4096, 64));
-                let len = keeping.block(*template, rest, false).write(&mut encoder, &mut written);
-                let plain_len = walking.block(*template, rest, true).write(&mut oracle, &mut expected);
+                let len = keeping.block(*template, &rest, false).write_at_best(&mut encoder, &mut written);
+                let plain_len = walking.block(*template, &rest, true).write(&mut oracle, &mut expected);
                 assert_eq!(written.run(), expected.run(), "{step:?}");
                 assert_eq!((len, plain_len), (written.len() - HEADER_LEN, expected.len() - HEADER_LEN));
             }
@@ -146,7 +152,7 @@ fn long_beginnings_are_not_kept() {
     let mut template = Template::from(headers(&[("grpc-status", "0")]));
     template.head.push(HeaderName::GRPC_MESSAGE, long);
     for _ in 0..3 {
-        Block::of_trailers(&mut template, Rest::NONE).write(&mut encoder, &mut Arena::new(4096, 64));
+        Block::of_trailers(&mut template, &Rest::NONE).write(&mut encoder, &mut Arena::new(4096, 64));
         assert!(template.kept.octets.is_empty());
     }
 }

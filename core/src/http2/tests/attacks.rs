@@ -19,7 +19,8 @@ fn count(events: &[Incoming]) -> (usize, bool) {
 /// keep their slots, and the connection ends after the budget of faults, whichever frame it is.
 #[test]
 fn making_us_reset_streams_is_bounded() {
-    let primitives: [(&str, fn(&mut Bench, u32) -> Vec<u8>); 8] = [
+    type Frames = fn(&mut Bench, u32) -> Vec<u8>;
+    let primitives: [(&str, Frames); 8] = [
         ("an update of zero", |_, id| window_update(id, 0)),
         ("an update that overflows", |_, id| window_update(id, frame::MAX_WINDOW)),
         ("PRIORITY of four octets", |_, id| frame_of(Kind::PRIORITY, 0, id, &[0; 4])),

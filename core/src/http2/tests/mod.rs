@@ -13,6 +13,7 @@ mod reservations;
 mod rules;
 mod settings;
 mod streams;
+mod whole;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -67,6 +68,11 @@ pub(super) struct Plain {
 }
 
 impl Plain {
+    /// Was the last event the beginning of something whole?
+    pub(super) fn has_more(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
     pub(super) fn next(
         &mut self,
         engine: &mut Http2,
@@ -111,7 +117,7 @@ pub(super) struct Bench {
     pub(super) engine: Http2,
     pub(super) now: Instant,
     pub(super) input: RecvBuf,
-    plain: Plain,
+    pub(super) plain: Plain,
     /// The octets of all pieces of data.
     pub(super) taken: Vec<u8>,
     pub(super) out: Transmit,
