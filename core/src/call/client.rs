@@ -205,6 +205,7 @@ impl ClientCall {
 
     /// [`recv`](Self::recv), [`metadata`](Self::metadata) and [`status`](Self::status) of a call that has ended, and is
     /// of no use any more; `None` of one that has not. `pool` is as in [`recv_in`](Self::recv_in).
+    #[inline]
     pub(crate) fn take_outcome(&mut self, pool: &mut BufferPool) -> Option<Outcome> {
         let State::Done(status) = &mut self.state else { return None };
         let metadata = match &self.head {
@@ -264,6 +265,7 @@ impl ClientCall {
 
 /// What is in a request's head beside what the [plan](Plan) puts there, and the deadline: `body_len` if the body is a
 /// message and nothing else. `own` lends memory.
+#[inline]
 pub(crate) fn request_rest<'a>(options: &'a CallOptions, body_len: Option<usize>, own: &'a mut Headers) -> Rest<'a> {
     let fields = if options.variant.is_default() {
         options.metadata.as_headers()

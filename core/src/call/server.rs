@@ -105,6 +105,7 @@ impl ServerCall {
     ///
     /// A stream cannot be called in a dialect whose body is one message: the call [fails](Self::failure), and is
     /// answered by HTTP's 415 with the content types that would do.
+    #[inline]
     pub fn expect(&mut self, kind: CallKind) {
         self.kind = Some(kind);
         self.send.set_single(kind.is_single_response());
@@ -187,6 +188,7 @@ impl ServerCall {
 
     /// All octets of the request's body, and its end: [`handle_data`](Self::handle_data) and
     /// [`handle_end`](Self::handle_end) in one step.
+    #[inline]
     pub(crate) fn handle_whole(&mut self, body: Bytes, landing: &mut Landing<'_>) {
         if !self.is_receiving() {
             return;
@@ -205,6 +207,7 @@ impl ServerCall {
 
     /// [`expect`](Self::expect), and [`recv`](Self::recv) of the message if there is to be one only and the request has
     /// ended with it.
+    #[inline]
     pub(crate) fn expect_request(&mut self, kind: CallKind, pool: &mut BufferPool) -> Option<MessageBuf> {
         self.expect(kind);
         let is_there = matches!(self.state, State::Ended) && kind.is_single_request();
@@ -298,10 +301,14 @@ impl ServerCall {
         matches!(self.state, State::Receiving) && !self.send.is_finished()
     }
 
+    #[inline]
     fn check_cardinality(&mut self) {
-        if !self.kind.is_some_and(CallKind::is_single_request) {
-            return;
+        if self.kind.is_some_and(CallKind::is_single_request) {
+            self.check_single();
         }
+    }
+
+    fn check_single(&mut self) {
         match (&self.state, self.decoder.begun()) {
             (State::Ended, 0) => self.fault(cardinality("no message in a request of one")),
             (State::Ended | State::Receiving, 2..) => {

@@ -427,7 +427,8 @@ fn given_up(code: ErrorCode, config: &Config) -> Status {
 /// A dubbo-go server that shuts down says so in the trailers of its replies and, some seconds later, cuts the
 /// connection: there is no GOAWAY (tri:Q81). What is open may still end well; the next call goes elsewhere.
 pub(super) fn is_closing(status: &Status) -> bool {
-    status.metadata().get("closing").is_some_and(|value| value.as_wire() == b"true")
+    let trailers = status.metadata();
+    !trailers.is_empty() && trailers.get("closing").is_some_and(|value| value.as_wire() == b"true")
 }
 
 /// The machine refuses a single request only for its size.

@@ -71,11 +71,9 @@ impl Connection<Client> {
             self.http.end_whole(stream);
             return;
         };
-        let reply = self.state.known_reply(call.machine.plan(), &head);
-        let outcome = trailers.as_ref().map(|trailers| self.state.known_outcome(trailers));
-        let ended = match (reply, outcome) {
-            (Some(reply), None) => call.machine.handle_success(reply, body, None),
-            (Some(reply), Some(Some(status))) => call.machine.handle_success(reply, body, Some(status)),
+        let status = trailers.as_ref().and_then(|trailers| self.state.known_outcome(trailers));
+        let ended = match self.state.known_reply(call.machine.plan(), &head) {
+            Some(reply) if status.is_some() == trailers.is_some() => call.machine.handle_success(reply, body, status),
             _ => Err(body),
         };
         if let Err(body) = ended {

@@ -149,6 +149,7 @@ impl ClientCall {
     ///
     /// # Errors
     /// It is another response, and nothing happened that these steps do not do as well.
+    #[inline]
     pub(crate) fn handle_success(
         &mut self,
         reply: &Arc<Reply>,
