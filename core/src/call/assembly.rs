@@ -33,11 +33,6 @@ impl Assembly {
         Self { expected, message: MessageBuf::new(encoding), tail: BytesMut::new() }
     }
 
-    /// A message that is put together.
-    pub(crate) fn of(message: MessageBuf) -> Self {
-        Self { expected: None, message, tail: BytesMut::new() }
-    }
-
     /// Appends a piece. Pieces behind the expected length are the caller's to refuse.
     pub(crate) fn push(&mut self, piece: Bytes, landing: &mut Landing<'_>) {
         match self.expected {

@@ -5,7 +5,7 @@ use core::mem;
 use bytes::Bytes;
 
 use super::assembly::Assembly;
-use super::envelope::too_large;
+use super::envelope::{Terms, too_large};
 use super::status::Status;
 use crate::buf::{Landing, MessageBuf};
 
@@ -34,22 +34,10 @@ enum State {
 }
 
 impl Decoder {
-    pub(crate) fn new(max_message: usize) -> Self {
-        Self { max_message, encoding: None, expected: None, message: Assembly::default(), state: State::Receiving }
-    }
-
-    /// The message is compressed: the peer announced this encoding, which we know.
-    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
-        self.encoding = Some(encoding);
-    }
-
-    /// The head says how long the body is.
-    ///
-    /// # Errors
-    /// It is too long.
-    pub(crate) fn expect_len(&mut self, len: usize) -> Result<(), Status> {
-        self.expected = Some(len);
-        if len > self.max_message { Err(too_large(len, self.max_message)) } else { Ok(()) }
+    /// `expected` is the length of the body, if the head told.
+    pub(crate) fn new(terms: Terms, expected: Option<usize>) -> Self {
+        let Terms { max_message, encoding } = terms;
+        Self { max_message, encoding, expected, message: Assembly::default(), state: State::Receiving }
     }
 
     /// Takes the next octets of the body; `landing` has the memory for a large one.
@@ -68,21 +56,6 @@ impl Decoder {
             self.message = Assembly::new(self.expected, self.encoding.filter(|_| !data.is_empty()));
         }
         self.message.push(data, landing);
-        Ok(())
-    }
-
-    /// Takes `data` as all of the body, which has ended with it.
-    ///
-    /// # Errors
-    /// The body has begun before, or may not be kept, and nothing happened.
-    pub(crate) fn push_message(&mut self, data: Bytes) -> Result<(), Bytes> {
-        let has_begun = self.state != State::Receiving || self.message.len() > 0;
-        if has_begun || data.len() > self.max_message || self.expected.is_some_and(|expected| expected != data.len()) {
-            return Err(data);
-        }
-        let encoding = self.encoding.filter(|_| !data.is_empty());
-        self.message = Assembly::of(MessageBuf::received(data, encoding));
-        self.state = State::Complete;
         Ok(())
     }
 
@@ -162,6 +135,10 @@ mod tests {
     use crate::buf::BufferPool;
     use crate::call::Code;
 
+    fn new(max_message: usize, expected: Option<usize>) -> Decoder {
+        Decoder::new(Terms { max_message, encoding: None }, expected)
+    }
+
     fn push(decoder: &mut Decoder, data: Bytes) -> Result<(), Status> {
         decoder.push(data, &mut Landing::alone(&mut BufferPool::new(0)))
     }
@@ -173,8 +150,7 @@ mod tests {
     /// tri:116
     #[test]
     fn an_empty_body_is_a_message() {
-        let mut decoder = Decoder::new(0);
-        decoder.allow_compressed("gzip");
+        let mut decoder = Decoder::new(Terms { max_message: 0, encoding: Some("gzip") }, None);
         assert_eq!((decoder.begun(), decoder.is_ready(), pulled(&mut decoder)), (0, false, None));
         decoder.end();
         assert_eq!((decoder.begun(), decoder.is_ready(), decoder.need()), (1, true, 0));
@@ -189,10 +165,7 @@ mod tests {
         let mut pool = BufferPool::new(0);
         for size in [1, 7, 1023, 1024, 4999, 5000] {
             for expected in [None, Some(body.len())] {
-                let mut decoder = Decoder::new(5000);
-                if let Some(len) = expected {
-                    decoder.expect_len(len).unwrap();
-                }
+                let mut decoder = new(5000, expected);
                 for (i, piece) in body.chunks(size).enumerate() {
                     let landing = &mut Landing::alone(&mut pool);
                     let is_taken = i % 2 == 1 && decoder.extend(piece, landing);
@@ -211,11 +184,9 @@ mod tests {
 
     /// tri:129
     #[test]
-    fn a_body_above_the_limit_is_refused_by_its_length_or_where_it_passes_it() {
-        let mut decoder = Decoder::new(10);
-        assert_eq!(decoder.expect_len(11).unwrap_err().code(), Code::ResourceExhausted);
-        let mut decoder = Decoder::new(10);
-        assert!(decoder.expect_len(10).is_ok() && push(&mut decoder, vec![0; 10].into()).is_ok());
+    fn a_body_above_the_limit_is_refused_where_it_passes_it() {
+        let mut decoder = new(10, Some(10));
+        assert!(push(&mut decoder, vec![0; 10].into()).is_ok());
         assert_eq!(push(&mut decoder, vec![0; 1].into()).unwrap_err().code(), Code::ResourceExhausted);
         decoder.discard();
         assert_eq!((push(&mut decoder, vec![0; 100].into()), decoder.buffered(), decoder.need()), (Ok(()), 0, 0));
@@ -226,15 +197,14 @@ mod tests {
     /// Without a length, the window grows with the body and never far beyond it.
     #[test]
     fn what_is_missing_is_the_rest_or_as_much_again() {
-        let mut decoder = Decoder::new(100_000);
+        let mut decoder = new(100_000, None);
         assert_eq!(decoder.need(), MIN_NEED);
         push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 40_000);
         push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 20_001, "up to the octet that would be too many");
-        let mut decoder = Decoder::new(usize::MAX);
-        assert_eq!(decoder.need(), MIN_NEED);
-        decoder.expect_len(70_000).unwrap();
+        assert_eq!(new(usize::MAX, None).need(), MIN_NEED);
+        let mut decoder = new(usize::MAX, Some(70_000));
         push(&mut decoder, vec![0; 40_000].into()).unwrap();
         assert_eq!(decoder.need(), 30_000);
     }

@@ -2,50 +2,117 @@
 
 use bytes::Bytes;
 
+use super::envelope::{Terms, too_large};
 use super::protocol::Body;
 use super::status::Status;
 use super::{bare, envelope};
 use crate::buf::{BufferPool, Landing, MessageBuf, Run};
 
 /// Cuts a body, however it is split, into messages.
+///
+/// What cuts is made when the first octets come. A body that comes whole, and is one message, needs none of it, and
+/// gives the same.
 #[derive(Debug)]
 pub(crate) enum Decoder {
+    /// Nothing came yet.
+    Fresh(Fresh),
+    /// The message that was the body.
+    Whole(Whole),
     Envelopes(envelope::Decoder),
     Bare(bare::Decoder),
 }
 
-/// The same method of either shape.
-macro_rules! either {
-    ($self:ident, $decoder:ident => $call:expr) => {
-        match $self {
-            Self::Envelopes($decoder) => $call,
-            Self::Bare($decoder) => $call,
+/// What is known before a body comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh {
+    body: Body,
+    terms: Terms,
+    /// Length of the body, if it is the message's too.
+    expected: Option<usize>,
+}
+
+/// A body that is over.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// Until it is pulled.
+    message: Option<MessageBuf>,
+    /// Octets of the body, until then.
+    octets: usize,
+}
+
+impl Fresh {
+    /// What cuts a body that comes in parts.
+    fn begin(self) -> Decoder {
+        match self.body {
+            Body::Envelopes => Decoder::Envelopes(envelope::Decoder::new(self.terms)),
+            Body::Bare => Decoder::Bare(bare::Decoder::new(self.terms, self.expected)),
         }
-    };
+    }
+
+    /// The message that `data` is, as a body that is over.
+    ///
+    /// # Errors
+    /// `data` is not one message, or one that may not be kept.
+    #[inline]
+    fn whole(&self, data: Bytes) -> Result<Whole, Bytes> {
+        let octets = data.len();
+        let message = match self.body {
+            Body::Envelopes => self.terms.message(data)?,
+            Body::Bare if octets <= self.terms.max_message && self.expected.is_none_or(|len| len == octets) => {
+                MessageBuf::received(data, self.terms.encoding.filter(|_| octets > 0))
+            }
+            Body::Bare => return Err(data),
+        };
+        Ok(Whole { message: Some(message), octets })
+    }
 }
 
 impl Decoder {
     #[inline]
-    pub(crate) fn new(body: Body, max_message: usize) -> Self {
-        match body {
-            Body::Envelopes => Self::Envelopes(envelope::Decoder::new(max_message)),
-            Body::Bare => Self::Bare(bare::Decoder::new(max_message)),
+    pub(crate) const fn new(body: Body, max_message: usize) -> Self {
+        Self::Fresh(Fresh { body, terms: Terms { max_message, encoding: None }, expected: None })
+    }
+
+    /// Messages may be compressed: the peer announced this encoding, which we know. Said before the body begins.
+    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
+        if let Self::Fresh(fresh) = self {
+            fresh.terms.encoding = Some(encoding);
         }
     }
 
-    /// From here on, messages may be compressed: the peer announced this encoding, which we know.
-    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
-        either!(self, decoder => decoder.allow_compressed(encoding));
-    }
-
-    /// The head says how long the body is. That is the length of the message only where nothing is around it.
+    /// The head says how long the body is, before it begins. That is the length of the message only where nothing is
+    /// around it.
     ///
     /// # Errors
     /// The message is too long.
     pub(crate) fn expect_len(&mut self, len: u64) -> Result<(), Status> {
         match self {
-            Self::Envelopes(_) => Ok(()),
-            Self::Bare(decoder) => decoder.expect_len(usize::try_from(len).unwrap_or(usize::MAX)),
+            Self::Fresh(fresh) if fresh.body == Body::Bare => {
+                let (len, limit) = (usize::try_from(len).unwrap_or(usize::MAX), fresh.terms.max_message);
+                fresh.expected = Some(len);
+                if len > limit { Err(too_large(len, limit)) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes `data` as all of a body of one message that may be kept: what [`push`](Self::push) and [`end`](Self::end)
+    /// make of it.
+    ///
+    /// # Errors
+    /// `data` is something else, or the body has begun before, and nothing happened.
+    #[inline]
+    pub(crate) fn push_whole(&mut self, data: Bytes) -> Result<(), Bytes> {
+        let Self::Fresh(fresh) = self else { return Err(data) };
+        *self = Self::Whole(fresh.whole(data)?);
+        Ok(())
+    }
+
+    /// The body begins, or is not wanted.
+    #[inline]
+    fn begin(&mut self) {
+        if let Self::Fresh(fresh) = self {
+            *self = fresh.begin();
         }
     }
 
@@ -55,32 +122,28 @@ impl Decoder {
     /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
     /// later input is dropped.
     pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
-        either!(self, decoder => decoder.push(data, landing))
-    }
-
-    /// Takes `data` if it is all of a body of one message that may be kept: what [`push`](Self::push) and
-    /// [`end`](Self::end) make of it.
-    ///
-    /// # Errors
-    /// `data` is something else, and nothing happened.
-    #[inline]
-    pub(crate) fn push_whole(&mut self, data: Bytes) -> Result<(), Bytes> {
+        self.begin();
         match self {
-            // A body of envelopes has nothing to say at its end, unless it is within a message.
-            Self::Envelopes(decoder) if decoder.begun() == 0 => decoder.push_message(data),
-            Self::Envelopes(_) => Err(data),
-            Self::Bare(decoder) => decoder.push_message(data),
+            Self::Envelopes(decoder) => decoder.push(data, landing),
+            Self::Bare(decoder) => decoder.push(data, landing),
+            Self::Fresh(_) | Self::Whole(_) => Ok(()),
         }
     }
 
     /// Copies octets to where their message lies, if they are the middle of one or the beginning of a large one: what
     /// [`push`](Self::push) would make of them. False if not, and then nothing happened.
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
-        either!(self, decoder => decoder.extend(octets, landing))
+        self.begin();
+        match self {
+            Self::Envelopes(decoder) => decoder.extend(octets, landing),
+            Self::Bare(decoder) => decoder.extend(octets, landing),
+            Self::Fresh(_) | Self::Whole(_) => false,
+        }
     }
 
     /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
     pub(crate) fn end(&mut self) {
+        self.begin();
         if let Self::Bare(decoder) = self {
             decoder.end();
         }
@@ -90,6 +153,11 @@ impl Decoder {
     #[inline]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         match self {
+            Self::Fresh(_) => None,
+            Self::Whole(whole) => {
+                whole.octets = 0;
+                whole.message.take()
+            }
             Self::Envelopes(decoder) => decoder.pull(pool),
             Self::Bare(decoder) => decoder.pull(),
         }
@@ -99,18 +167,28 @@ impl Decoder {
     pub(crate) fn pull_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
         match self {
             Self::Envelopes(decoder) => decoder.pull_run(max, pool),
-            Self::Bare(_) => Run::default(),
+            Self::Fresh(_) | Self::Whole(_) | Self::Bare(_) => Run::default(),
         }
     }
 
     /// Whether a message can be pulled.
     pub(crate) fn is_ready(&self) -> bool {
-        either!(self, decoder => decoder.is_ready())
+        match self {
+            Self::Fresh(_) => false,
+            Self::Whole(whole) => whole.message.is_some(),
+            Self::Envelopes(decoder) => decoder.is_ready(),
+            Self::Bare(decoder) => decoder.is_ready(),
+        }
     }
 
     /// Messages of which at least one octet arrived, pulled ones included.
     pub(crate) fn begun(&self) -> u64 {
-        either!(self, decoder => decoder.begun())
+        match self {
+            Self::Fresh(_) => 0,
+            Self::Whole(_) => 1,
+            Self::Envelopes(decoder) => decoder.begun(),
+            Self::Bare(decoder) => decoder.begun(),
+        }
     }
 
     /// Whether the input ends inside a message.
@@ -118,22 +196,135 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.is_partial(),
             // Only the end of the body ends its message.
-            Self::Bare(_) => false,
+            Self::Fresh(_) | Self::Whole(_) | Self::Bare(_) => false,
         }
     }
 
     /// Octets still missing of the message at the front, as far as is known; 0 if one can be pulled.
     pub(crate) fn need(&self) -> usize {
-        either!(self, decoder => decoder.need())
+        match self {
+            Self::Fresh(fresh) => fresh.begin().need(),
+            Self::Whole(_) => 0,
+            Self::Envelopes(decoder) => decoder.need(),
+            Self::Bare(decoder) => decoder.need(),
+        }
     }
 
     /// Octets received and not pulled, prefixes included.
     pub(crate) fn buffered(&self) -> usize {
-        either!(self, decoder => decoder.buffered())
+        match self {
+            Self::Fresh(_) => 0,
+            Self::Whole(whole) => whole.octets,
+            Self::Envelopes(decoder) => decoder.buffered(),
+            Self::Bare(decoder) => decoder.buffered(),
+        }
     }
 
     /// Drops everything received and refuses what is still to come.
     pub(crate) fn discard(&mut self) {
-        either!(self, decoder => decoder.discard());
+        self.begin();
+        match self {
+            Self::Fresh(_) => {}
+            Self::Whole(whole) => *whole = Whole { message: None, octets: 0 },
+            Self::Envelopes(decoder) => decoder.discard(),
+            Self::Bare(decoder) => decoder.discard(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::call::Code;
+
+    /// What there is to see of a decoder, and its messages.
+    fn seen(decoder: &mut Decoder) -> String {
+        let pool = &mut BufferPool::new(0);
+        let before = (decoder.begun(), decoder.is_partial(), decoder.need(), decoder.buffered(), decoder.is_ready());
+        let messages: Vec<_> = core::iter::from_fn(|| decoder.pull(pool))
+            .map(|message| (message.encoding(), message.first().clone(), message.len()))
+            .collect();
+        format!("{:?}", (before, messages, decoder.begun(), decoder.buffered(), decoder.is_ready()))
+    }
+
+    /// A body that is taken whole leaves what one leaves that is pushed and ended; what is not a message is left alone.
+    #[test]
+    fn a_whole_body_gives_what_its_octets_and_its_end_give() {
+        let bodies: [&[u8]; 10] = [
+            b"",
+            b"\0\0\0\0\0",
+            b"\0\0\0\0\x01x",
+            b"\x01\0\0\0\x01x",
+            b"\x01\0\0\0\0",
+            b"\0\0\0\0\x02x",
+            b"\0\0\0\0\x01xy",
+            b"\x02\0\0\0\x01x",
+            b"\0\0\0\0\x05hello",
+            b"\0\0\0",
+        ];
+        let mut whole = 0;
+        for body in [Body::Envelopes, Body::Bare] {
+            for (octets, encoding) in bodies.iter().flat_map(|octets| [(octets, None), (octets, Some("gzip"))]) {
+                for expected in [None, Some(octets.len())] {
+                    let make = || {
+                        let mut decoder = Decoder::new(body, if body == Body::Bare { 9 } else { 4 });
+                        encoding.into_iter().for_each(|encoding| decoder.allow_compressed(encoding));
+                        expected.into_iter().for_each(|len| drop(decoder.expect_len(len as u64)));
+                        decoder
+                    };
+                    let (mut one, mut many, data) = (make(), make(), Bytes::copy_from_slice(octets));
+                    let pushed = many.push(data.clone(), &mut Landing::alone(&mut BufferPool::new(0)));
+                    many.end();
+                    match one.push_whole(data.clone()) {
+                        Ok(()) => {
+                            whole += 1;
+                            assert!(pushed.is_ok() && many.begun() == 1 && !many.is_partial());
+                            assert_eq!(seen(&mut one), seen(&mut many));
+                        }
+                        Err(left) => {
+                            assert_eq!(left, data);
+                            assert!(pushed.is_err() || many.is_partial() || many.begun() != 1, "{octets:?}");
+                            assert_eq!((one.begun(), one.buffered()), (0, 0));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(whole > 20, "{whole} of them were whole");
+    }
+
+    /// tri:129
+    #[test]
+    fn a_length_above_the_limit_is_refused_where_it_is_the_messages() {
+        assert_eq!(Decoder::new(Body::Bare, 10).expect_len(11).unwrap_err().code(), Code::ResourceExhausted);
+        assert!(Decoder::new(Body::Bare, 10).expect_len(10).is_ok());
+        assert!(Decoder::new(Body::Envelopes, 10).expect_len(11).is_ok());
+    }
+
+    /// Nothing is kept behind a body that is over, or not wanted.
+    #[test]
+    fn what_comes_behind_the_end_is_dropped() {
+        let pool = &mut BufferPool::new(0);
+        let message = Bytes::from_static(b"\0\0\0\0\x01x");
+        for body in [Body::Envelopes, Body::Bare] {
+            let mut decoder = Decoder::new(body, 100);
+            decoder.push_whole(message.clone()).unwrap();
+            assert!(
+                decoder.push(message.clone(), &mut Landing::alone(pool)).is_ok()
+                    && !decoder.extend(b"x", &mut Landing::alone(pool))
+            );
+            assert_eq!((decoder.begun(), decoder.buffered()), (1, 6));
+            decoder.discard();
+            assert!(decoder.pull(pool).is_none() && decoder.buffered() == 0);
+            let mut decoder = Decoder::new(body, 100);
+            decoder.discard();
+            assert!(decoder.push(message.clone(), &mut Landing::alone(pool)).is_ok() && decoder.buffered() == 0);
+            assert_eq!(decoder.push_whole(vec![0].into()).map_err(|data| data.len()), Err(1));
+        }
     }
 }

@@ -42,15 +42,9 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    #[inline]
-    pub(crate) fn new(max_message: usize) -> Self {
-        let scan = Scan { max_message, encoding: None, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
+    pub(crate) fn new(terms: Terms) -> Self {
+        let scan = Scan { terms, prefix: Prefix::default(), missing: 0, begun: 0, failed: false };
         Self { scan, waiting: 0, front: Front::default(), backlog: None, buffered: 0 }
-    }
-
-    /// From here on, messages may be compressed: the peer announced this encoding, which we know.
-    pub(crate) const fn allow_compressed(&mut self, encoding: &'static str) {
-        self.scan.encoding = Some(encoding);
     }
 
     /// Takes the next octets of the body; `landing` has the memory for a large message.
@@ -82,27 +76,27 @@ impl Decoder {
     ///
     /// # Errors
     /// `data` is something else, and nothing happened.
-    #[inline]
-    pub(crate) fn push_message(&mut self, mut data: Bytes) -> Result<(), Bytes> {
-        let next = self.next_message(&data).filter(|(_, len, payload)| *len == payload.len());
-        let Some((flags, ..)) = next else { return Err(data) };
+    fn push_message(&mut self, data: Bytes) -> Result<(), Bytes> {
+        if !self.is_between() {
+            return Err(data);
+        }
+        let octets = data.len();
+        self.front.complete = Some(self.scan.terms.message(data)?);
         self.scan.begun += 1;
-        self.buffered += data.len();
-        data.advance(PREFIX);
-        let encoding = self.scan.encoding_of(flags, data.len());
-        self.front.complete = Some(MessageBuf::received(data, encoding));
+        self.buffered += octets;
         self.waiting = 1;
         Ok(())
     }
 
+    /// Whether the next octet begins a message, which is the next to be pulled.
+    const fn is_between(&self) -> bool {
+        self.scan.is_between() && self.waiting == 0
+    }
+
     /// Flags and length of the message that begins with `data`, and what is there of its payload and of what follows;
     /// if it is the next one, and may be kept.
-    #[inline]
     fn next_message<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
-        let is_between = self.scan.is_between() && self.waiting == 0;
-        let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
-        let len = u32::from_be_bytes([a, b, c, d]) as usize;
-        (is_between && self.scan.check(flags, len).is_ok()).then_some((flags, len, payload))
+        if self.is_between() { self.scan.terms.begin(data) } else { None }
     }
 
     /// Copies octets to where their message lies, if they are the middle of one, or the beginning of a large one and
@@ -126,7 +120,7 @@ impl Decoder {
         }
         self.scan.begun += 1;
         self.scan.missing = len - payload.len();
-        self.front.begin(len, self.scan.encoding_of(flags, len));
+        self.front.begin(len, self.scan.terms.encoding_of(flags, len));
         self.front.append(payload, landing);
         true
     }
@@ -252,11 +246,64 @@ impl Prefix {
     }
 }
 
+/// Which messages may be kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Length of the largest.
+    pub(crate) max_message: usize,
+    /// Encoding of those that are compressed.
+    pub(crate) encoding: Option<&'static str>,
+}
+
+impl Terms {
+    /// The message that `data` is.
+    ///
+    /// # Errors
+    /// `data` is less or more than that, or a message that may not be kept.
+    #[inline]
+    pub(crate) fn message(&self, mut data: Bytes) -> Result<MessageBuf, Bytes> {
+        let whole = self.begin(&data).filter(|(_, len, payload)| *len == payload.len());
+        let Some((flags, len, _)) = whole else { return Err(data) };
+        data.advance(PREFIX);
+        Ok(MessageBuf::received(data, self.encoding_of(flags, len)))
+    }
+
+    /// Flags and length of the message that begins with `data`, and what lies behind its prefix, if it may be kept.
+    #[inline]
+    fn begin<'a>(&self, data: &'a [u8]) -> Option<(u8, usize, &'a [u8])> {
+        let (&[flags, a, b, c, d], payload) = data.split_first_chunk::<PREFIX>()?;
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        self.check(flags, len).is_ok().then_some((flags, len, payload))
+    }
+
+    #[inline]
+    fn check(&self, flags: u8, len: usize) -> Result<(), Status> {
+        let is_known = flags == 0 || (flags == COMPRESSED && self.encoding.is_some());
+        if is_known && len <= self.max_message { Ok(()) } else { Err(self.fault(flags, len)) }
+    }
+
+    /// What is wrong with a prefix.
+    #[cold]
+    fn fault(&self, flags: u8, len: usize) -> Status {
+        if flags & !COMPRESSED != 0 {
+            return peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}"));
+        }
+        if flags == COMPRESSED && self.encoding.is_none() {
+            return peer_fault("compressed message without an announced encoding");
+        }
+        too_large(len, self.max_message)
+    }
+
+    /// The encoding of a message with this prefix. An empty message has none, for some peers mark those too.
+    fn encoding_of(&self, flags: u8, len: usize) -> Option<&'static str> {
+        self.encoding.filter(|_| flags == COMPRESSED && len > 0)
+    }
+}
+
 /// Finds the messages in the input and checks their prefixes.
 #[derive(Debug)]
 struct Scan {
-    max_message: usize,
-    encoding: Option<&'static str>,
+    terms: Terms,
     prefix: Prefix,
     /// Octets before the end of the payload that is running.
     missing: usize,
@@ -292,7 +339,7 @@ impl Scan {
             let Some((flags, len)) = self.prefix.fill(&mut rest) else {
                 return Scanned { accepted: data.len(), completed, result: Ok(()) };
             };
-            if let Err(status) = self.check(flags, len) {
+            if let Err(status) = self.terms.check(flags, len) {
                 self.failed = true;
                 return Scanned { accepted, completed, result: Err(status) };
             }
@@ -304,34 +351,13 @@ impl Scan {
     /// What is behind the whole message that `rest` begins with, if it does and may.
     #[inline]
     fn pass_whole<'a>(&mut self, rest: &'a [u8]) -> Option<&'a [u8]> {
-        let (&[flags, a, b, c, d], payload) = rest.split_first_chunk::<PREFIX>()?;
-        let len = u32::from_be_bytes([a, b, c, d]) as usize;
-        let is_between = self.missing == 0 && self.prefix.read == 0;
-        let behind = payload.get(len..).filter(|_| is_between && self.check(flags, len).is_ok())?;
+        if self.missing > 0 || self.prefix.read > 0 {
+            return None;
+        }
+        let (_, len, payload) = self.terms.begin(rest)?;
+        let behind = payload.get(len..)?;
         self.begun += 1;
         Some(behind)
-    }
-
-    #[inline]
-    fn check(&self, flags: u8, len: usize) -> Result<(), Status> {
-        let is_known = flags == 0 || (flags == COMPRESSED && self.encoding.is_some());
-        if is_known && len <= self.max_message { Ok(()) } else { Err(self.fault(flags, len)) }
-    }
-
-    /// What is wrong with a prefix.
-    fn fault(&self, flags: u8, len: usize) -> Status {
-        if flags & !COMPRESSED != 0 {
-            return peer_fault(alloc::format!("message with unknown flags 0x{flags:02x}"));
-        }
-        if flags == COMPRESSED && self.encoding.is_none() {
-            return peer_fault("compressed message without an announced encoding");
-        }
-        too_large(len, self.max_message)
-    }
-
-    /// The encoding of a message with this prefix. An empty message has none, for some peers mark those too.
-    fn encoding_of(&self, flags: u8, len: usize) -> Option<&'static str> {
-        self.encoding.filter(|_| flags == COMPRESSED && len > 0)
     }
 }
 
@@ -364,7 +390,7 @@ impl Front {
     fn fill(&mut self, data: &mut Bytes, scan: &Scan, landing: &mut Landing<'_>) {
         if self.missing.is_none() {
             let Some((flags, len)) = self.prefix.fill(data) else { return };
-            let encoding = scan.encoding_of(flags, len);
+            let encoding = scan.terms.encoding_of(flags, len);
             if len <= data.len() {
                 self.complete = Some(MessageBuf::received(data.split_to(len), encoding));
                 return;

@@ -42,6 +42,14 @@ fn feed(decoder: &mut Decoder, body: &[u8], cuts: &[usize]) -> Result<(), Status
     Ok(())
 }
 
+fn plain(max_message: usize) -> Decoder {
+    Decoder::new(Terms { max_message, encoding: None })
+}
+
+fn compressed(max_message: usize) -> Decoder {
+    Decoder::new(Terms { max_message, encoding: Some("gzip") })
+}
+
 /// tri:1 tri:2 tri:5
 #[test]
 fn a_cut_at_any_octet_gives_the_same_messages() {
@@ -49,7 +57,7 @@ fn a_cut_at_any_octet_gives_the_same_messages() {
     let body = body(&messages);
     for first in 0..=body.len() {
         for second in first..=body.len() {
-            let mut decoder = Decoder::new(LIMIT);
+            let mut decoder = plain(LIMIT);
             feed(&mut decoder, &body, &[first, second]).unwrap();
             assert_eq!(decoder.buffered(), body.len());
             assert_eq!(drain(&mut decoder), messages, "cut at {first} and {second}");
@@ -68,10 +76,7 @@ fn a_message_in_one_piece_is_the_message_in_two() {
         first[0] = flags % 3;
         first.extend((0..len).map(|n| n as u8));
         let outcome = |cut: usize| {
-            let mut decoder = Decoder::new(200);
-            if compression {
-                decoder.allow_compressed("gzip");
-            }
+            let mut decoder = if compression { compressed(200) } else { plain(200) };
             let (mut results, mut counts) = (Vec::new(), Vec::new());
             for body in [&first, &leftover, &first] {
                 let (front, rest) = body.split_at(cut.min(body.len()));
@@ -105,12 +110,11 @@ fn runs_hold_the_messages_that_come_one_by_one() {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (whole.len() + 1)).collect();
         cuts.sort_unstable();
         let mut limits = limits.into_iter().map(usize::from).cycle();
-        let (mut one_by_one, mut in_runs) = (Decoder::new(LIMIT), Decoder::new(LIMIT));
+        let (mut one_by_one, mut in_runs) = (compressed(LIMIT), compressed(LIMIT));
         let (mut start, body) = (0, Bytes::from(whole));
         for &end in cuts.iter().chain([&body.len()]) {
             let mut taken = Vec::new();
             for decoder in [&mut one_by_one, &mut in_runs] {
-                decoder.allow_compressed("gzip");
                 push(decoder, body.slice(start..end)).unwrap();
             }
             while let Some(mut message) = pull(&mut in_runs) {
@@ -148,7 +152,7 @@ fn the_beginning_of_a_large_message_is_taken_in_place() {
     let (front, rest) = large.split_at(2 * WAIT_FROM);
     let extend =
         |decoder: &mut Decoder, octets: &[u8]| decoder.extend(octets, &mut Landing::alone(&mut BufferPool::new(0)));
-    let mut decoder = Decoder::new(LIMIT);
+    let mut decoder = plain(LIMIT);
     for round in 1..3 {
         assert!(!extend(&mut decoder, &large), "a whole message is shared");
         assert!(!extend(&mut decoder, &front[..WAIT_FROM - 1]), "a small piece is not worth it");
@@ -160,7 +164,7 @@ fn the_beginning_of_a_large_message_is_taken_in_place() {
         assert_eq!((decoder.buffered(), decoder.is_partial()), (large.len(), false));
         assert_eq!(pull(&mut decoder).unwrap().chunk(), [7; 3 * WAIT_FROM]);
     }
-    assert!(!extend(&mut Decoder::new(WAIT_FROM), front), "too large a message");
+    assert!(!extend(&mut plain(WAIT_FROM), front), "too large a message");
     decoder.discard();
     assert!(!extend(&mut decoder, front), "nothing is wanted any more");
 }
@@ -171,7 +175,7 @@ fn one_message_over_a_hundred_chunks_is_delivered_once() {
     let message: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
     let body = body(&[&message]);
     let cuts: Vec<usize> = (1..100).map(|i| i * body.len() / 100).collect();
-    let mut decoder = Decoder::new(LIMIT);
+    let mut decoder = plain(LIMIT);
     feed(&mut decoder, &body, &cuts).unwrap();
     assert_eq!(drain(&mut decoder), [message]);
 }
@@ -180,7 +184,7 @@ fn one_message_over_a_hundred_chunks_is_delivered_once() {
 #[test]
 fn a_prefix_in_a_chunk_of_its_own_costs_no_copy_of_the_payload() {
     let payload = Bytes::from(vec![7; 20]);
-    let mut decoder = Decoder::new(LIMIT);
+    let mut decoder = plain(LIMIT);
     push(&mut decoder, Bytes::copy_from_slice(&prefix(20, false).unwrap())).unwrap();
     assert_eq!(decoder.need(), 20);
     push(&mut decoder, payload.clone()).unwrap();
@@ -192,7 +196,7 @@ fn a_prefix_in_a_chunk_of_its_own_costs_no_copy_of_the_payload() {
 #[test]
 fn a_payload_in_one_piece_is_not_copied_and_one_in_several_lies_in_one_at_last() {
     let whole = Bytes::from(body(&[&[1; 100], &[2; 30_000]]));
-    let mut decoder = Decoder::new(30_000);
+    let mut decoder = plain(30_000);
     push(&mut decoder, whole.slice(..20_000)).unwrap();
     push(&mut decoder, whole.slice(20_000..)).unwrap();
     assert_eq!(pull(&mut decoder).unwrap().chunk().as_ptr(), whole[PREFIX..].as_ptr());
@@ -205,7 +209,7 @@ fn a_payload_in_one_piece_is_not_copied_and_one_in_several_lies_in_one_at_last()
 fn small_pieces_become_few_chunks() {
     let body = body(&[&[1; 900], &[2; 900]]);
     let cuts: Vec<usize> = (1..body.len()).collect();
-    let mut decoder = Decoder::new(LIMIT);
+    let mut decoder = plain(LIMIT);
     feed(&mut decoder, &body, &cuts).unwrap();
     assert!(decoder.backlog.as_ref().unwrap().rest.is_empty(), "all of it is in the tail");
     for _ in 0..2 {
@@ -218,8 +222,7 @@ fn small_pieces_become_few_chunks() {
 #[test]
 fn flags_other_than_compressed_are_refused() {
     for flags in [2_u8, 3, 4, 0x40, 0x80, 0x81, 0xff] {
-        let mut decoder = Decoder::new(LIMIT);
-        decoder.allow_compressed("gzip");
+        let mut decoder = compressed(LIMIT);
         let status = push(&mut decoder, Bytes::from(vec![flags, 0, 0, 0, 0])).unwrap_err();
         assert_eq!((status.code(), status.origin()), (Code::Internal, Origin::Peer));
         assert!(status.message().contains(&format!("0x{flags:02x}")), "{status}");
@@ -230,11 +233,10 @@ fn flags_other_than_compressed_are_refused() {
 #[test]
 fn a_compressed_message_needs_an_announced_encoding() {
     for body in [&b"\x01\0\0\0\x01x"[..], b"\x01\0\0\0\0"] {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = plain(LIMIT);
         assert_eq!(push(&mut decoder, Bytes::copy_from_slice(body)).unwrap_err().code(), Code::Internal);
     }
-    let mut decoder = Decoder::new(LIMIT);
-    decoder.allow_compressed("gzip");
+    let mut decoder = compressed(LIMIT);
     push(&mut decoder, Bytes::from_static(b"\x01\0\0\0\x01x\x01\0\0\0\0\0\0\0\0\x01y")).unwrap();
     // An empty message is never handed to a decompressor.
     let seen: Vec<_> = core::iter::from_fn(|| pull(&mut decoder)).map(|m| (m.len(), m.is_compressed())).collect();
@@ -244,7 +246,7 @@ fn a_compressed_message_needs_an_announced_encoding() {
 /// tri:4 tri:13 tri:Q22
 #[test]
 fn a_message_above_the_limit_is_refused_by_its_prefix() {
-    let mut decoder = Decoder::new(10);
+    let mut decoder = plain(10);
     push(&mut decoder, Bytes::from(body(&[&[0; 10]]))).unwrap();
     assert_eq!(pull(&mut decoder).unwrap().len(), 10);
     let status = push(&mut decoder, Bytes::copy_from_slice(&prefix(11, false).unwrap())).unwrap_err();
@@ -254,7 +256,7 @@ fn a_message_above_the_limit_is_refused_by_its_prefix() {
     push(&mut decoder, Bytes::from(vec![0; 11])).unwrap();
     assert_eq!((decoder.buffered(), decoder.is_ready()), (0, false), "later input is dropped");
 
-    let status = push(&mut Decoder::new(LIMIT), Bytes::from_static(b"\0\x80\0\0\0")).unwrap_err();
+    let status = push(&mut plain(LIMIT), Bytes::from_static(b"\0\x80\0\0\0")).unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("2147483648"), "{status}");
 }
@@ -265,7 +267,7 @@ fn messages_in_front_of_a_fault_are_kept() {
     let mut input = body(&[b"one", b"two"]);
     input.extend_from_slice(b"\x02\0\0\0\x01x");
     for cut in 0..=input.len() {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = plain(LIMIT);
         feed(&mut decoder, &input, &[cut]).unwrap_err();
         assert_eq!(drain(&mut decoder), [b"one", b"two"], "cut at {cut}");
     }
@@ -276,7 +278,7 @@ fn messages_in_front_of_a_fault_are_kept() {
 fn an_end_inside_a_message_is_seen() {
     let input = body(&[b"one", b"two"]);
     for len in 0..=input.len() {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = plain(LIMIT);
         push(&mut decoder, Bytes::copy_from_slice(&input[..len])).unwrap();
         assert_eq!(decoder.is_partial(), ![0, 8, 16].contains(&len), "{len}");
     }
@@ -285,7 +287,7 @@ fn an_end_inside_a_message_is_seen() {
 /// arch:8: what a window reservation is made of.
 #[test]
 fn need_counts_what_is_missing_of_the_message_at_the_front() {
-    let mut decoder = Decoder::new(LIMIT);
+    let mut decoder = plain(LIMIT);
     let input = Bytes::from(body(&[&[0; 10], &[0; 5000]]));
     push(&mut decoder, input.slice(..4)).unwrap();
     assert_eq!(decoder.need(), 0);
@@ -342,7 +344,7 @@ fn any_body_in_any_split_agrees_with_a_plain_parser() {
         let body = [body(&messages), noise].concat();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
         cuts.sort_unstable();
-        let mut decoder = Decoder::new(64);
+        let mut decoder = plain(64);
         let (mut seen, mut fault) = (Vec::new(), None);
         let mut start = 0;
         for &end in cuts.iter().chain([&body.len()]) {
