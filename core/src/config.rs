@@ -192,7 +192,7 @@ config! {
         /// Messages below this size are never compressed. Default 1 KiB.
         compress_min / "compress-min": usize = 1024;
         /// Bytes kept for reuse in a buffer pool until the connection is silent: one pool for the large messages that
-        /// it receives, one for those that it sends. Default 16 MiB, which is what may be on its way at once.
+        /// it receives, one for those that it sends. What is on its way does not count. Default 16 MiB.
         pool_bytes / "pool-bytes": usize = 16 * 1024 * 1024;
         /// Calls that may wait for a stream. Default 1000.
         max_pending / "max-pending": usize = 1000;

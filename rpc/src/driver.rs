@@ -23,7 +23,8 @@ const ROUNDS: usize = 32;
 const SLICES: usize = 64;
 /// One-slice transports get their output in pieces of this size, so that TLS records stay large.
 const SCRATCH: usize = 16 * 1024;
-/// Silence after which a connection gives back the memory that it keeps for the next output.
+/// Silence after which a connection gives back the memory that it keeps for the next output; also how often one that is
+/// not silent returns to the limits of what it keeps.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long the last bytes may wait for the transport, if the configuration does not say.
 const FLUSH: Duration = Duration::from_secs(30);
@@ -59,6 +60,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     /// Whether the connection takes more input, as it said in the last turn.
     wants_read: bool,
     spare: Spare,
+    /// When memory for large messages is next returned to its limits.
+    trim_at: Instant,
     /// Why the transport takes no more bytes. What it still has to give is read first.
     write_error: Option<TransportError>,
     /// What the transport itself said of its first failure.
@@ -118,6 +121,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             shared,
             work,
             timer: time.timer(),
+            trim_at: time.now() + IDLE,
             time,
             timer_at: None,
             timer_wakes: None,
@@ -155,6 +159,10 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 may_be_due = true;
             } else if self.wants_read {
                 self.read(cx);
+            }
+            if may_be_due && self.trim_at <= now {
+                self.trim_at = now + IDLE;
+                self.shared.trim();
             }
             let turn = self.turn(write_blocked, mem::take(&mut may_be_due), now, cx.waker());
             self.deliver();

@@ -1,9 +1,10 @@
 //! Reuse of the buffers of large messages.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::fmt;
 use core::ops::RangeInclusive;
-use core::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
 
@@ -15,13 +16,16 @@ use super::MessageBuf;
 /// memory is handed out again only when nobody else holds a slice of it, so it does not matter how early
 /// `keep` is called, or whether the call failed. Static and owner-backed `Bytes` are never handed out.
 ///
-/// Keeps at most 16 buffers of 512 B to 8 MiB and at most the given bytes in all; the rest goes back to
-/// the allocator. Buffers still in flight count with the length that `keep` saw, until they are free. Where there are
-/// too many, the smallest go, which are the cheapest to get again, and of equal ones the last to come: a steady load
-/// of more than fits goes on using those that do.
+/// Keeps at most 16 free buffers of 512 B to 8 MiB and at most the given bytes in all; the rest goes back to
+/// the allocator. Where there are too many, the smallest go, which are the cheapest to get again, and of equal ones
+/// the last to come. Buffers in flight are not counted: who uses them needs them, as many as there are. The pool finds
+/// out at the next message, or by [`settle`](Self::settle), that they are free.
 pub struct BufferPool {
-    /// Oldest first.
-    pub(super) slots: Vec<Slot>,
+    /// Nobody else holds a slice of these; empty, and at the start of their memory. The first to come is the first.
+    pub(super) free: Vec<BytesMut>,
+    /// Somebody may still hold a slice of these. They take turns to be looked at, and begin in the order in which they
+    /// are likely to come back.
+    pub(super) in_flight: VecDeque<Bytes>,
     max_bytes: usize,
 }
 
@@ -39,26 +43,23 @@ impl<'a> Landing<'a> {
     }
 }
 
-pub(super) enum Slot {
-    /// Nobody else holds a slice; empty, and at the start of its memory.
-    Free(BytesMut),
-    /// Somebody may still hold a slice.
-    InFlight(Bytes),
-}
-
 impl BufferPool {
     /// Capacity of the smallest buffer, in bytes.
     pub const MIN_BUFFER: usize = 512;
     /// Capacity of the largest buffer that is kept, in bytes.
     pub const MAX_BUFFER: usize = 8 * 1024 * 1024;
-    /// Most buffers that are kept.
-    pub const MAX_SLOTS: usize = 16;
+    /// Most free buffers that are kept.
+    pub const MAX_FREE: usize = 16;
+    /// Most buffers in flight that are remembered.
+    pub const MAX_IN_FLIGHT: usize = 128;
+    /// Buffers in flight that are looked at for each message, as long as there are free ones.
+    const LOOKS: usize = 4;
     /// Received messages from this size on leave their memory to the next; below, the allocator is as fast.
     const LARGE: usize = 32 * 1024;
 
     /// An empty pool that keeps at most `max_bytes` bytes (`Config::pool_bytes`).
     pub const fn new(max_bytes: usize) -> Self {
-        Self { slots: Vec::new(), max_bytes }
+        Self { free: Vec::new(), in_flight: VecDeque::new(), max_bytes }
     }
 
     /// An empty buffer of at least `min` bytes (and at least 512), kept or new.
@@ -71,23 +72,28 @@ impl BufferPool {
     /// slice of a buffer gives the whole buffer back.
     pub fn keep(&mut self, bytes: Bytes) {
         if !bytes.is_empty() && bytes.len() <= Self::MAX_BUFFER.min(self.max_bytes) {
-            self.slots.push(Slot::InFlight(bytes));
+            if self.in_flight.len() == Self::MAX_IN_FLIGHT {
+                self.in_flight.pop_front();
+            }
+            self.in_flight.push_back(bytes);
         }
-        self.settle();
     }
 
     /// A buffer that is kept and free, of a capacity within `fitting`.
     pub(crate) fn reuse(&mut self, fitting: RangeInclusive<usize>) -> Option<BytesMut> {
-        self.settle();
-        let free = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
-            Slot::Free(buffer) => Some((buffer.capacity(), i)),
-            Slot::InFlight(_) => None,
-        });
-        let (_, best) = free.filter(|(capacity, _)| fitting.contains(capacity)).min()?;
-        match self.slots.remove(best) {
-            Slot::Free(buffer) => Some(buffer),
-            Slot::InFlight(_) => None,
-        }
+        self.look(Self::LOOKS);
+        // To look at all of them costs less than a new buffer.
+        self.take(&fitting).or_else(|| {
+            self.look(self.in_flight.len());
+            self.take(&fitting)
+        })
+    }
+
+    /// The smallest free buffer of a capacity within `fitting`.
+    fn take(&mut self, fitting: &RangeInclusive<usize>) -> Option<BytesMut> {
+        let capacities = self.free.iter().map(BytesMut::capacity).enumerate();
+        let (best, _) = capacities.filter(|(_, capacity)| fitting.contains(capacity)).min_by_key(|(_, it)| *it)?;
+        Some(self.free.remove(best))
     }
 
     /// Keeps the memory of a large message for the next, once its owner has let go of it.
@@ -100,65 +106,58 @@ impl BufferPool {
     /// Takes a buffer that turned out too small, if it is of use to another large message.
     pub(crate) fn put_back(&mut self, buffer: BytesMut) {
         if buffer.capacity() >= Self::LARGE {
-            self.slots.push(Slot::Free(buffer));
-            self.settle();
+            self.add_free(buffer);
         }
     }
 
-    /// Bytes kept: the capacity of free buffers, the known length of those in flight.
+    /// Bytes kept: the capacity of free buffers.
     pub fn bytes(&self) -> usize {
-        self.slots.iter().map(Slot::bytes).sum()
+        self.free.iter().map(BytesMut::capacity).sum()
     }
 
     /// Gives everything back to the allocator, for a session that has fallen idle.
     pub fn clear(&mut self) {
-        self.slots = Vec::new();
+        *self = Self::new(self.max_bytes);
     }
 
-    /// Finds out which buffers are free by now, and returns to the limits.
-    fn settle(&mut self) {
-        self.slots.retain_mut(|slot| {
-            slot.settle();
-            match slot {
-                Slot::Free(buffer) => (Self::MIN_BUFFER..=Self::MAX_BUFFER).contains(&buffer.capacity()),
-                Slot::InFlight(_) => true,
-            }
-        });
-        let mut bytes = self.bytes();
-        while self.slots.len() > Self::MAX_SLOTS || bytes > self.max_bytes {
-            let by_worth = self.slots.iter().enumerate().map(|(i, slot)| (slot.bytes(), Reverse(i)));
-            let Some((least, Reverse(i))) = by_worth.min() else { break };
-            bytes -= least;
-            self.slots.remove(i);
-        }
-    }
-}
-
-impl Slot {
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Free(buffer) => buffer.capacity(),
-            Self::InFlight(bytes) => bytes.len(),
-        }
+    /// Finds out which buffers are free by now, and returns to the limits: for who has had no large message for a time.
+    pub fn settle(&mut self) {
+        self.look(self.in_flight.len());
     }
 
-    fn settle(&mut self) {
-        if let Self::InFlight(bytes) = self {
-            *self = match mem::take(bytes).try_into_mut() {
+    /// Looks whether the next `looks` of those in flight are free by now.
+    fn look(&mut self, looks: usize) {
+        for _ in 0..looks.min(self.in_flight.len()) {
+            let Some(bytes) = self.in_flight.pop_front() else { return };
+            match bytes.try_into_mut() {
                 Ok(mut buffer) => {
                     buffer.clear();
                     // The handle may be a slice from the middle: move back to the start of the memory.
                     let _ = buffer.try_reclaim(buffer.capacity() + 1);
-                    Self::Free(buffer)
+                    self.add_free(buffer);
                 }
-                Err(bytes) => Self::InFlight(bytes),
-            };
+                Err(bytes) => self.in_flight.push_back(bytes),
+            }
+        }
+    }
+
+    /// Adds a free buffer, and returns to the limits.
+    fn add_free(&mut self, buffer: BytesMut) {
+        if (Self::MIN_BUFFER..=Self::MAX_BUFFER).contains(&buffer.capacity()) {
+            self.free.push(buffer);
+        }
+        let mut bytes = self.bytes();
+        while self.free.len() > Self::MAX_FREE || bytes > self.max_bytes {
+            let by_worth = self.free.iter().enumerate().map(|(i, buffer)| (buffer.capacity(), Reverse(i)));
+            let Some((least, Reverse(i))) = by_worth.min() else { break };
+            bytes -= least;
+            self.free.remove(i);
         }
     }
 }
 
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufferPool").field("slots", &self.slots.len()).field("bytes", &self.bytes()).finish()
+        f.debug_struct("BufferPool").field("in_flight", &self.in_flight.len()).field("bytes", &self.bytes()).finish()
     }
 }

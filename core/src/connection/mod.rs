@@ -187,6 +187,14 @@ impl<R: Role> Connection<R> {
         !self.events.is_empty()
     }
 
+    /// Returns the memory that is kept for large messages to its limit, once what was on its way has arrived.
+    ///
+    /// For a driver, about once a second while there is traffic: a connection whose large messages are over then keeps
+    /// no more than `pool_bytes` for them.
+    pub fn trim(&mut self) {
+        self.landing_pool.settle();
+    }
+
     /// The next hint, or `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop(&mut self.calls)

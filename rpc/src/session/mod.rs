@@ -248,6 +248,12 @@ impl<R: SessionRole> Shared<R> {
         self.is_timed.store(true, Ordering::Relaxed);
     }
 
+    /// Returns memory that is kept for large messages to its limits.
+    pub(crate) fn trim(&self) {
+        self.look(|state| state.conn.trim());
+        self.pool().settle();
+    }
+
     /// Gives memory back that is kept for traffic to come.
     pub(crate) fn release_idle(&self, work: &mut R::Work) {
         let mut state = self.lock();

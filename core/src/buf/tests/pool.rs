@@ -1,3 +1,4 @@
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -45,7 +46,8 @@ quickcheck! {
                 }
                 _ => held.drop_oldest(size % 4),
             }
-            if pool.bytes() > LIMIT || pool.slots.len() > BufferPool::MAX_SLOTS {
+            let is_full = pool.free.len() > BufferPool::MAX_FREE || pool.in_flight.len() > BufferPool::MAX_IN_FLIGHT;
+            if pool.bytes() > LIMIT || is_full {
                 return false;
             }
         }
@@ -105,32 +107,70 @@ fn memory_that_cannot_be_reused_is_never_handed_out() {
     pool.keep(Bytes::from_owner(vec![7; 1000]));
     pool.keep(Bytes::new());
     assert!(pool.get(1000).is_empty());
-    assert!(pool.slots.iter().all(|slot| slot.bytes() == 1000));
+    assert!(pool.free.is_empty());
+    assert!(pool.in_flight.iter().all(|bytes| bytes.len() == 1000));
 }
 
-/// At most 16 buffers, 8 MiB each, `pool_bytes` in all; the smallest go first.
+/// At most 16 free buffers, 8 MiB each, `pool_bytes` in all; the smallest go first. At most 128 in flight.
 #[test]
 fn every_limit_of_the_pool_holds() {
     let mut pool = BufferPool::new(usize::MAX);
-    for _ in 0..=BufferPool::MAX_SLOTS {
+    for _ in 0..=BufferPool::MAX_FREE {
         pool.keep(BytesMut::zeroed(600).freeze());
     }
-    assert_eq!(pool.bytes(), 600 * BufferPool::MAX_SLOTS);
+    pool.settle();
+    assert_eq!(pool.bytes(), 600 * BufferPool::MAX_FREE);
 
     let mut pool = BufferPool::new(usize::MAX);
     pool.keep(BytesMut::zeroed(BufferPool::MAX_BUFFER).freeze());
     pool.keep(BytesMut::zeroed(BufferPool::MAX_BUFFER + 1).freeze());
     pool.keep(BytesMut::zeroed(BufferPool::MIN_BUFFER - 1).freeze());
+    pool.settle();
     assert_eq!(pool.bytes(), BufferPool::MAX_BUFFER);
 
     let mut pool = BufferPool::new(10_000);
     pool.keep(BytesMut::zeroed(5000).freeze());
     pool.keep(BytesMut::zeroed(6000).freeze());
+    pool.settle();
     assert_eq!(pool.bytes(), 6000);
     pool.keep(BytesMut::zeroed(10_001).freeze());
+    pool.settle();
     assert_eq!(pool.bytes(), 6000);
     pool.clear();
     assert_eq!(pool.bytes(), 0);
+
+    let held: Vec<Bytes> = (0..200).map(|_| BytesMut::zeroed(600).freeze()).collect();
+    held.iter().for_each(|bytes| pool.keep(bytes.clone()));
+    assert_eq!((pool.in_flight.len(), pool.bytes()), (BufferPool::MAX_IN_FLIGHT, 0));
+}
+
+/// A hundred messages at a time through a pool for eight, which come back while others are on their way: each finds the
+/// buffer of one that came back, and the pool keeps none beside.
+#[test]
+fn as_many_buffers_are_used_again_as_are_in_flight() {
+    const LARGE: usize = 10_000;
+    let mut pool = BufferPool::new(8 * LARGE);
+    let mut known: Vec<*const u8> = Vec::new();
+    let mut in_flight = VecDeque::new();
+    for n in 0..1000 {
+        let mut buffer = pool.get(LARGE);
+        if n < 100 {
+            known.push(buffer.as_ptr());
+        } else {
+            assert!(known.contains(&buffer.as_ptr()), "message {n} found nothing");
+        }
+        buffer.put_bytes(7, LARGE);
+        let bytes = buffer.freeze();
+        in_flight.push_back(bytes.clone());
+        pool.keep(bytes);
+        if n >= 99 {
+            in_flight.pop_front();
+        }
+        assert!(pool.bytes() <= LARGE, "{} bytes are kept beside those in flight", pool.bytes());
+    }
+    in_flight.clear();
+    pool.settle();
+    assert_eq!(pool.bytes(), 8 * LARGE, "and not more than it may, once all are back");
 }
 
 /// Ten messages at a time through a pool for eight: eight of ten find a buffer, and not none.
@@ -156,16 +196,13 @@ fn a_load_that_is_too_large_for_the_pool_still_uses_all_of_it() {
     }
 }
 
-/// The true size of a buffer counts as soon as it is free, not the length that was visible.
+/// It is the true size of a buffer that counts, not the length that was visible.
 #[test]
 fn a_large_buffer_with_a_small_message_counts_as_large() {
     let mut pool = BufferPool::new(10_000);
     let mut buffer = BytesMut::with_capacity(20_000);
     buffer.put_slice(&[1; 600]);
-    let in_flight = buffer.freeze();
-    pool.keep(in_flight.clone());
-    assert_eq!(pool.bytes(), 600);
-    drop(in_flight);
-    pool.keep(Bytes::new());
-    assert_eq!(pool.bytes(), 0);
+    pool.keep(buffer.freeze());
+    pool.settle();
+    assert_eq!((pool.bytes(), pool.in_flight.len()), (0, 0));
 }
