@@ -2,9 +2,10 @@
 //! its buffers. The socket and its registration are the system's and the reactor's.
 
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io::{self, Read};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,10 +13,15 @@ use std::time::Duration;
 use smol::io::{AsyncRead, AsyncWrite};
 use trirpc_cli::echo::EchoService;
 use trirpc_core::Server;
+use trirpc_core::call::MethodSpec;
+use trirpc_proto::test_service::echo_method::CHAT;
 use trirpc_proto::test_service::echo_server::EchoServer;
-use trirpc_rpc::{Config, Driver, ManualTime, Router, ServerSession, Transport, serve_connection};
+use trirpc_rpc::{
+    Config, Driver, Handling, IncomingCall, ManualTime, Router, ServerSession, Service, ServiceDescriptor, Transport,
+    serve_connection,
+};
 use trirpc_tests::alloc::{Counting, measure};
-use trirpc_tests::frames::{PREFACE, data, envelope, grpc_request, settings, settings_ack};
+use trirpc_tests::frames::{PREFACE, data, envelope, grpc_request, settings, settings_ack, window_update};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -47,6 +53,29 @@ impl AsyncWrite for Wire {
     }
 }
 
+/// A service whose streams stay open, and the size of its handlers, which hold what the call gave them.
+#[derive(Clone, Default)]
+struct Silent(Arc<AtomicUsize>);
+
+impl Service for Silent {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        static METHODS: &[&MethodSpec] = &[&CHAT.spec];
+        static SILENT: ServiceDescriptor = ServiceDescriptor::new("trirpc.test.v1.Echo", METHODS);
+        &SILENT
+    }
+
+    fn call(self: Arc<Self>, _: usize, call: IncomingCall) -> Handling {
+        call.bidi(&CHAT, |cx, rx, tx| {
+            let handler = async move {
+                pending::<()>().await;
+                drop((cx, rx, tx));
+            };
+            self.0.store(size_of_val(&handler), Ordering::Relaxed);
+            handler
+        })
+    }
+}
+
 /// A server's connection that was greeted, and what it holds.
 struct Connection {
     wire: Wire,
@@ -59,10 +88,13 @@ impl Connection {
     fn greeted(router: &Arc<Router>, config: &Arc<Config>, time: &ManualTime) -> Self {
         let wire = Wire::default();
         let (router, config, time) = (Arc::clone(router), Arc::clone(config), time.clone());
+        let waiting = Mutex::new(Vec::new());
         let ((session, driver), cost) = measure(|| {
-            let (session, driver) = serve_connection(wire.clone(), router, config, time, |task| {
-                // The service answers at once.
-                assert!(pin!(task).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+            let (session, driver) = serve_connection(wire.clone(), router, config, time, move |task| {
+                let mut task = Box::pin(task);
+                if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                    waiting.lock().expect("no panic").push(task);
+                }
             });
             (session, Box::pin(driver))
         });
@@ -86,8 +118,12 @@ impl Connection {
 }
 
 fn connections(count: usize) -> (Vec<Connection>, ManualTime) {
-    let router = Arc::new(Router::new().add(EchoServer::new(EchoService::new())));
-    let config = Arc::new(Config::default());
+    connections_to(EchoServer::new(EchoService::new()), count, Config::default())
+}
+
+fn connections_to(service: impl Service, count: usize, config: Config) -> (Vec<Connection>, ManualTime) {
+    let router = Arc::new(Router::new().add(service));
+    let config = Arc::new(config);
     let time = ManualTime::new();
     ((0..count).map(|_| Connection::greeted(&router, &config, &time)).collect(), time)
 }
@@ -115,7 +151,7 @@ fn an_idle_connection_holds_less_than_six_kilobytes() {
 #[test]
 fn a_connection_between_calls_holds_its_tables_and_no_buffers() {
     let (mut connections, time) = connections(4);
-    let call = [grpc_request(1, "/trirpc.test.Echo/Say"), data(1, &envelope(b"\x0a\x02hi"), true)].concat();
+    let call = [grpc_request(1, "/trirpc.test.v1.Echo/Say"), data(1, &envelope(b"\x0a\x02hi"), true)].concat();
     for connection in &mut connections {
         connection.receive(&call);
         assert_eq!(connection.session.open_calls(), 0);
@@ -134,4 +170,66 @@ fn a_connection_that_waits_for_the_rest_of_a_frame_holds_that_alone() {
         connection.receive(&data(1, &[0; 100], false)[..5]);
     }
     assert_held(&connections, 5 * 1024 + 100);
+}
+
+/// G16: what a stream in flight takes at the server beside the octets that came for it and its handler's future: the
+/// engine's stream, the call, the session's slot, the request and the task.
+#[test]
+fn a_stream_in_flight_takes_less_than_a_kilobyte_beyond_its_bytes_and_its_handler() {
+    const STREAMS: u32 = 128;
+    let service = Silent::default();
+    let (mut connections, _) = connections_to(service.clone(), 2, Config::default());
+    let connection = &mut connections[1];
+    let begun = &envelope(b"\x0a\x64")[..3];
+    let mut held = Vec::new();
+    // Tables double: at powers of two they are full.
+    for n in 0..2 * STREAMS {
+        if n % STREAMS == 0 {
+            held.push(connection.held);
+        }
+        let id = 2 * n + 1;
+        connection.receive(&[grpc_request(id, "/trirpc.test.v1.Echo/Chat"), data(id, begun, false)].concat());
+    }
+    held.push(connection.held);
+    assert_eq!(connection.session.open_calls(), 2 * STREAMS as usize);
+    let handler = service.0.load(Ordering::Relaxed) as i64;
+    assert!(handler > 0);
+    for held in held.windows(2) {
+        let each = (held[1] - held[0]) / i64::from(STREAMS) - handler;
+        assert!((1..=1024).contains(&each), "{each} bytes a stream, beside {handler} of its handler");
+    }
+}
+
+/// Large messages that are over leave no more than the limit, also while small ones go on.
+#[test]
+fn buffers_that_came_back_are_kept_up_to_the_limit_while_traffic_goes_on() {
+    const CALLS: u32 = 30;
+    const LARGE: usize = 40_000;
+    const POOL: usize = 2 * LARGE;
+    let mut config = Config::default();
+    config.pool_bytes = POOL;
+    let (mut connections, time) = connections_to(EchoServer::new(EchoService::new()), 2, config);
+    let connection = &mut connections[1];
+    let mut message = b"\x0a\xc0\xb8\x02".to_vec();
+    message.resize(message.len() + LARGE, b'x');
+    let body = envelope(&message);
+    for n in 0..CALLS {
+        let id = 2 * n + 1;
+        connection.receive(&grpc_request(id, "/trirpc.test.v1.Echo/Say"));
+        for (at, part) in body.chunks(16_384).enumerate() {
+            connection.receive(&data(id, part, (at + 1) * 16_384 >= body.len()));
+        }
+    }
+    let in_flight = connection.held;
+    assert!(in_flight > 20 * LARGE as i64, "the answers wait for the connection's window");
+    connection.receive(&window_update(0, 1 << 30));
+    for n in CALLS..CALLS + 2 {
+        time.advance(Duration::from_millis(600));
+        let id = 2 * n + 1;
+        let call = [grpc_request(id, "/trirpc.test.v1.Echo/Say"), data(id, &envelope(b"\x0a\x02hi"), true)].concat();
+        connection.receive(&call);
+    }
+    assert_eq!(connection.session.open_calls(), 0);
+    // One pool of each direction, and what a connection has between calls.
+    assert_held(&connections, 2 * POOL as i64 + 40 * 1024);
 }

@@ -119,44 +119,70 @@ def _literal(first, *texts):
     return bytes([first]) + b"".join(bytes([len(text)]) + text for text in texts)
 
 
-_HEAD = (b"\x83\x86" + _literal(0x44, b"/bench.Echo/Unary") + _literal(0x41, b"127.0.0.1")
-         + _literal(0x5F, b"application/grpc") + _literal(0x40, b"te", b"trailers"))
+def _head(method):
+    return (b"\x83\x86" + _literal(0x44, b"/bench.Echo/" + method) + _literal(0x41, b"127.0.0.1")
+            + _literal(0x5F, b"application/grpc") + _literal(0x40, b"te", b"trailers"))
+
+
+# The same again: the newest four entries of the table.
+_HEAD_AGAIN = bytes([0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62])
 _PAYLOAD = b"Z" * 128
 _BODY = b"\0" + struct.pack(">I", 131) + b"\x0a\x80\x01" + _PAYLOAD
 
 
-def _frame(kind, flags, payload):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", 1) + payload
+def _frame(kind, flags, payload, stream=1):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def _used(process):
+    """Resident memory and heap of a server; the latter is absent for those that do not publish it."""
+    time.sleep(0.5)
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    resident = int(re.search(r"^VmRSS:\s+(\d+)", status, re.M)[1]) * 1024
+    try:
+        heap = struct.unpack("<QQQ", open(f"/dev/shm/bb-alloc-{process.pid}", "rb").read(24))[2]
+    except OSError:
+        heap = None
+    return resident, heap
+
+
+def _greeted(address, count):
+    host, port = address.split(":")
+    open_ones = []
+    for _ in range(count):
+        connection = socket.create_connection((host, int(port)))
+        connection.settimeout(5)
+        connection.sendall(_HELLO)
+        open_ones.append(connection)
+    for connection in open_ones:
+        connection.recv(1 << 16)
+    return open_ones
+
+
+def streams(server, count=64, each=64):
+    """Heap of a stream in flight in bytes, its handler included, which waits for the first message."""
+    with serving(server) as (process, address):
+        open_ones = _greeted(address, count)
+        start = _used(process)[1]
+        for connection in open_ones:
+            heads = (_frame(1, 4, _HEAD_AGAIN if at else _head(b"Bidi"), 2 * at + 1) for at in range(each))
+            connection.sendall(b"".join(heads))
+        held = _used(process)[1] - start
+        for connection in open_ones:
+            connection.close()
+    return held / count / each
 
 
 def connections(server, count=1000):
     """Memory of a connection in bytes: (resident, heap) when it is idle, and after one call. Heap is absent for peers
     that do not publish it."""
-    def used(process):
-        time.sleep(0.5)
-        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-        resident = int(re.search(r"^VmRSS:\s+(\d+)", status, re.M)[1]) * 1024
-        try:
-            heap = struct.unpack("<QQQ", open(f"/dev/shm/bb-alloc-{process.pid}", "rb").read(24))[2]
-        except OSError:
-            heap = None
-        return resident, heap
-
     with serving(server) as (process, address):
-        host, port = address.split(":")
-        start = used(process)
+        start = _used(process)
         each = lambda now: tuple(None if b is None else (b - a) / count for a, b in zip(start, now))
-        open_ones = []
-        for _ in range(count):
-            connection = socket.create_connection((host, int(port)))
-            connection.settimeout(5)
-            connection.sendall(_HELLO)
-            open_ones.append(connection)
+        open_ones = _greeted(address, count)
+        idle = each(_used(process))
         for connection in open_ones:
-            connection.recv(1 << 16)
-        idle = each(used(process))
-        for connection in open_ones:
-            connection.sendall(_frame(1, 4, _HEAD) + _frame(0, 1, _BODY))
+            connection.sendall(_frame(1, 4, _head(b"Unary")) + _frame(0, 1, _BODY))
         for connection in open_ones:
             got = b""
             while _PAYLOAD not in got:
@@ -164,7 +190,7 @@ def connections(server, count=1000):
                 if not part:
                     raise Failed("a call was not answered")
                 got += part
-        called = each(used(process))
+        called = each(_used(process))
         for connection in open_ones:
             connection.close()
     return idle, called

@@ -215,6 +215,10 @@ def g16():
             yield Row("G16", f"heap of an idle connection of {peer}'s server", heap / 1024, must, stretch, unit="KiB")
         yield Row("G16", f"resident memory of an idle connection of {peer}'s server", resident / 1024, unit="KiB")
         yield Row("G16", f"resident memory after a call of a connection of {peer}'s server", called / 1024, unit="KiB")
+    for peer in ("trirpc", "tonic"):
+        must, stretch = (1, 0.5) if peer == "trirpc" else (None, None)
+        what = f"heap of a stream in flight of {peer}'s server, with its handler"
+        yield Row("G16", what, counts.streams(peer) / 1024, must, stretch, unit="KiB")
 
 
 def g18():
