@@ -74,11 +74,12 @@ fn main() {
     let (mut options, message) = (CallOptions::default(), Bytes::from(vec![7; 128]));
     let (mut opened, mut done) = (0, 0);
     while done < calls {
-        for _ in 0..together.min(calls - done) {
+        // More than the server takes at once wait for their turn.
+        while opened < calls && opened - done < together {
+            opened += 1;
             if fresh {
-                opened += 1;
                 now = now + Duration::from_nanos(1_000);
-                options.timeout = Some(Duration::from_secs(1) + Duration::from_micros(opened));
+                options.timeout = Some(Duration::from_secs(1) + Duration::from_micros(opened as u64));
                 options.metadata = Metadata::new();
                 options.metadata.append("x-request", &opened.to_string()).expect("metadata");
             }

@@ -24,6 +24,8 @@ pub(crate) struct Arena {
     oversized: bool,
     /// Handles of used-up chunks, oldest first, to be reclaimed when nobody holds a slice any more.
     exhausted: Vec<BytesMut>,
+    /// How often a chunk of the present size was used up.
+    used_up: u8,
     /// Size of the present chunks, in bytes: none, then small, and larger when all of them are in flight.
     size: usize,
     /// Largest size of a chunk that is kept, in bytes.
@@ -39,6 +41,10 @@ impl Arena {
     /// Size of the first chunk: SETTINGS, what answers the peer's, and a small head.
     const FIRST_CHUNK: usize = 256;
 
+    /// How often a chunk smaller than `BUSY_CHUNK` is used up before a larger one takes its place.
+    const SMALL_CHUNKS: u8 = 8;
+    const BUSY_CHUNK: usize = 4096;
+
     /// An empty arena of chunks up to `chunk` bytes that copies payloads below `copy_below` bytes. Takes no
     /// memory before the first append.
     pub(crate) fn new(chunk: usize, copy_below: usize) -> Self {
@@ -48,6 +54,7 @@ impl Arena {
             run: BytesMut::new(),
             oversized: false,
             exhausted: Vec::new(),
+            used_up: 0,
             size: 0,
             chunk,
             copy_below,
@@ -121,7 +128,10 @@ impl Arena {
 
     /// Puts a chunk with room for `n` bytes in place of the present one, whose run is sealed.
     fn replace_chunk(&mut self, n: usize) {
-        if n <= self.size {
+        // One that is small is used up again and again where there is a call at a time: a larger one costs less.
+        self.used_up = self.used_up.saturating_add(1);
+        let is_busy = self.size < Self::BUSY_CHUNK && self.used_up > Self::SMALL_CHUNKS;
+        if n <= self.size && !is_busy {
             if !self.oversized && self.run.try_reclaim(self.size) {
                 return;
             }
@@ -131,10 +141,11 @@ impl Arena {
                 return;
             }
         }
-        let is_outgrown = self.size == 0 || n > self.size || self.exhausted.len() == Self::KEPT_CHUNKS;
+        let is_outgrown = is_busy || self.size == 0 || n > self.size || self.exhausted.len() == Self::KEPT_CHUNKS;
         if is_outgrown && self.size < self.chunk {
             let wanted = if self.size == 0 { Self::FIRST_CHUNK } else { self.size.saturating_mul(4) };
             self.size = wanted.max(n).min(self.chunk);
+            self.used_up = 0;
             // Those of another size are not used again.
             self.exhausted.clear();
             self.run = BytesMut::with_capacity(self.size.max(n));

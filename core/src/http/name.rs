@@ -372,6 +372,8 @@ pub(crate) const fn hash(seed: u32, bytes: &[u8]) -> u32 {
     let mut last = 0u64;
     if let Some(chunk) = bytes.last_chunk::<8>() {
         last = u64::from_le_bytes(*chunk); // some of it for the second time
+    } else if let (Some(front), Some(back)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        last = ((u32::from_le_bytes(*front) as u64) << 32) | u32::from_le_bytes(*back) as u64;
     } else {
         while let Some((&byte, tail)) = rest.split_first() {
             last = (last << 8) | byte as u64;

@@ -503,6 +503,19 @@ impl Http2 {
         self.note_busy();
     }
 
+    /// [`close`](Self::close) of the stream `id`, whose halves have ended, that is [quiet](Stream::is_quiet), and that
+    /// nobody asks for any more.
+    pub(super) fn end_quietly(&mut self, key: StreamKey, id: u32) {
+        self.streams.close_id(id, Closed::Ended);
+        self.streams.remove(key);
+        if self.side == Side::Client {
+            self.active -= 1;
+            self.admit_pending();
+        }
+        self.admit_reservations();
+        self.note_busy();
+    }
+
     /// What a stream that is closed held elsewhere.
     fn give_back(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };

@@ -105,6 +105,10 @@ impl Http2 {
             if incoming.is_some() {
                 return incoming;
             }
+            if input.is_empty() && matches!(self.parser.state, State::Header) {
+                self.unread = 0;
+                return None;
+            }
         }
         let incoming = self.parse(input);
         if incoming.is_none() {
@@ -154,7 +158,7 @@ impl Http2 {
     #[inline]
     fn finish_skipping(&mut self, input: &mut RecvBuf) {
         if let State::Skip(left) = self.parser.state {
-            if left < input.len() {
+            if left <= input.len() {
                 input.skip(left);
                 self.parser.state = State::Header;
             }

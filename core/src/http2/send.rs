@@ -320,7 +320,7 @@ impl Http2 {
 
     /// Writes a field block as HEADERS and, if it does not fit one frame, CONTINUATION, with nothing in
     /// between. From here on it is sent whatever happens: the peer's HPACK table depends on it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
         let Some(len) = block.write_known(&self.encoder, &mut self.arena) else {
             return self.encode_block(id, end_stream, block);

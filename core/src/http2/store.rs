@@ -84,7 +84,8 @@ impl Store {
         });
         let slot = &mut self.slots[index as usize];
         let key = StreamKey { index, generation: slot.generation };
-        (key, slot.stream.insert(Stream::new(state, send, recv)))
+        debug_assert!(slot.stream.is_none());
+        (key, slot.stream.get_or_insert_with(|| Stream::new(state, send, recv)))
     }
 
     pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
@@ -192,6 +193,7 @@ impl IdIndex {
         self.place(id, index);
     }
 
+    #[inline]
     fn place(&mut self, id: u32, index: u32) {
         let home = self.home(id);
         match self.places.get_mut(home) {

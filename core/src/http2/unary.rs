@@ -116,7 +116,7 @@ impl Http2 {
         self.begin(key, id, &mut Block::of_response(head, &rest), message, end)
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, key: StreamKey, id: u32, head: &mut Block<'_>, message: Message, end: bool) -> Region<'_> {
         self.emit_control();
         let octets = message.octets();
@@ -177,13 +177,18 @@ impl Region<'_> {
         }
         let id = stream.id;
         stream.released = http.side == Side::Server;
+        let is_last = stream.state == StreamState::HalfClosedRemote(Phase::Body) && stream.is_quiet();
         stream.send_window.take(octets);
         http.send_window.take(octets);
         http.abuse.useful_frame();
         if let Some((trailers, rest)) = trailers {
             http.write_block(id, true, &mut Block::of_trailers(trailers, &rest));
         }
-        http.sent_end(key);
+        if is_last {
+            http.end_quietly(key, id);
+        } else {
+            http.sent_end(key);
+        }
         key
     }
 

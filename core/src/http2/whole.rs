@@ -160,13 +160,16 @@ impl Http2 {
     /// Client: the owner of a whole response has come to its end, and the stream is gone. False if it was reset on the
     /// way: what is left of the response is nobody's then, as ever.
     pub(crate) fn end_whole(&mut self, key: StreamKey) -> bool {
-        let is_live = self.is_live(key);
-        if is_live {
-            self.abuse.useful_frame();
+        let Some(stream) = self.streams.get(key).filter(|stream| !stream.state.is_closed()) else { return false };
+        let (id, is_quiet) = (stream.id, stream.is_quiet());
+        self.abuse.useful_frame();
+        if is_quiet {
+            self.end_quietly(key, id);
+        } else {
             self.close(key, Closed::Ended);
             self.streams.remove(key);
         }
-        is_live
+        true
     }
 
     /// Is the stream open in any direction, or about to be?
