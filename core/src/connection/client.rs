@@ -254,10 +254,21 @@ impl Connection<Client> {
     }
 
     fn queue(&mut self, machine: ClientCall, options: &CallOptions) -> Result<CallId, OpenError> {
-        let Endpoint { scheme, authority } = self.state.endpoint.clone();
-        let head = machine.request_head(options, scheme, authority);
-        let stream = self.http.open(head, self.calls.next_index())?;
-        let deadline = machine.deadline();
+        let (index, deadline) = (self.calls.next_index(), machine.deadline());
+        // Where nothing is in the head that belongs to this call alone, it waits with that of the plan.
+        let is_plain =
+            machine.send_side().is_enveloped() && options.metadata.is_empty() && options.variant.is_default();
+        let is_it = |planned: &Planned| Arc::ptr_eq(&planned.plan, machine.plan());
+        let stream = match self.state.plans.position(is_it).and_then(|place| self.state.plans.get(place)) {
+            Some(planned) if is_plain => {
+                let field = deadline.and_then(|at| planned.plan.deadline_field(at));
+                self.http.open_shared(&planned.head, field, index)?
+            }
+            _ => {
+                let Endpoint { scheme, authority } = self.state.endpoint.clone();
+                self.http.open(machine.request_head(options, scheme, authority), index)?
+            }
+        };
         Ok(self.insert_with(stream, deadline, || machine))
     }
 

@@ -13,7 +13,7 @@ use crate::buf::{Arena, CoalesceBuf, Tails};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeout};
 use crate::hpack;
-use crate::http::{Headers, Method, RequestHead, ResponseHead};
+use crate::http::{DeadlineField, Headers, Method, RequestHead, ResponseHead};
 use crate::http2::Side;
 use crate::http2::abuse::Abuse;
 use crate::http2::flow::{RecvWindow, SendWindow};
@@ -27,6 +27,7 @@ use crate::http2::send::Handed;
 use crate::http2::settings::{LocalSettings, PeerSettings};
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
+use crate::http2::template::{SharedHeads, Template};
 use crate::time::{DeadlineQueue, Instant, TimerTable};
 
 /// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
@@ -124,6 +125,8 @@ pub(crate) struct Http2 {
     /// Memory of streams that have sent what they had.
     pub(super) tails: Tails,
     pub(super) handed: Handed,
+    /// What requests begin with that have waited for their turn.
+    pub(super) shared_heads: SharedHeads,
 
     pub(super) abuse: Abuse,
     pub(super) keepalive: KeepAlive,
@@ -183,6 +186,7 @@ impl Http2 {
             arena: Arena::new(config.transmit_target.min(MAX_CHUNK), config.copy_below),
             tails: Tails::new((config.transmit_target / CoalesceBuf::MIN_TAIL * 2).min(MAX_TAILS)),
             handed: Handed::default(),
+            shared_heads: SharedHeads::default(),
             abuse: Abuse::new(&config, now),
             keepalive: KeepAlive::new(&config, now),
             timers: TimerTable::default(),
@@ -233,6 +237,25 @@ impl Http2 {
     /// Client: queues a request. It gets its id, and its header block is encoded, when its turn to be sent
     /// comes; until then it can be cancelled without a trace.
     pub(crate) fn open(&mut self, head: RequestHead, call: u32) -> Result<StreamKey, OpenError> {
+        self.check_open(head.list_size())?;
+        let is_head = head.method == Method::Head;
+        Ok(self.queue(Head::Request(Box::new(head)), is_head, call))
+    }
+
+    /// [`open`](Self::open) with a head that many requests have, and `deadline` behind it.
+    pub(crate) fn open_shared(
+        &mut self,
+        head: &Template<RequestHead>,
+        deadline: Option<DeadlineField>,
+        call: u32,
+    ) -> Result<StreamKey, OpenError> {
+        self.check_open(head.list_size + deadline.map_or(0, |deadline| deadline.max_list_size()))?;
+        let is_head = head.head.method == Method::Head;
+        Ok(self.queue(Head::Shared(Arc::clone(&head.head), deadline.map(Box::new)), is_head, call))
+    }
+
+    /// Client: may a request with a head of this list size be queued?
+    fn check_open(&mut self, size: usize) -> Result<(), OpenError> {
         debug_assert_eq!(self.side, Side::Client);
         if self.terminal.is_some() {
             return Err(OpenError::Closed);
@@ -243,20 +266,24 @@ impl Http2 {
         if self.drain != Drain::No {
             return Err(OpenError::GoingAway);
         }
-        self.check_size(head.list_size())?;
+        self.check_size(size)?;
         if !self.can_open() {
             self.capacity_wanted = true;
             return Err(OpenError::NoCapacity);
         }
+        Ok(())
+    }
+
+    fn queue(&mut self, head: Head, is_head: bool, call: u32) -> StreamKey {
         let (send, recv) = (self.peer.initial_window, self.local.stream_window());
         let (key, stream) = self.streams.insert(StreamState::Idle, send, recv);
         stream.call = call;
-        stream.is_head = head.method == Method::Head;
-        stream.head = Some(Head::Request(Box::new(head)));
+        stream.is_head = is_head;
+        stream.head = Some(head);
         self.sched.wait_for_slot(key, stream);
         self.admit_pending();
         self.note_busy();
-        Ok(key)
+        key
     }
 
     /// Does the peer take a head of this list size?
@@ -376,6 +403,7 @@ impl Http2 {
     pub(crate) fn release_idle(&mut self) {
         self.arena.release_idle();
         self.tails.clear();
+        self.shared_heads.clear();
         self.events.shrink_to_fit();
         self.handed.release_idle();
     }

@@ -230,6 +230,14 @@ impl Http2 {
                 let rest = Rest { last: deadline, ..Rest::NONE };
                 self.write_head(key, end, &mut Block::request(&head, &rest))
             }
+            Head::Shared(head, deadline) => {
+                let deadline = deadline.and_then(|deadline| InlineField::deadline(*deadline, self.now));
+                let rest = Rest { last: deadline, ..Rest::NONE };
+                let mut head = self.shared_heads.take(head);
+                let goes_on = self.write_head(key, end, &mut Block::of_request(&mut head, &rest));
+                self.shared_heads.give_back(head);
+                goes_on
+            }
             Head::Response(head) => self.write_head(key, end, &mut Block::response(&head)),
         }
     }

@@ -24,9 +24,10 @@
 //! has not been committed, which therefore has no id.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use crate::buf::{CoalesceBuf, FlushPolicy};
-use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http::{DeadlineField, Headers, RequestHead, ResponseHead};
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::time::Instant;
 
@@ -127,6 +128,8 @@ impl StreamState {
 #[derive(Debug)]
 pub(crate) enum Head {
     Request(Box<RequestHead>),
+    /// A head that other requests have, too, and the deadline of this one.
+    Shared(Arc<RequestHead>, Option<Box<DeadlineField>>),
     Response(Box<ResponseHead>),
 }
 

@@ -5,6 +5,7 @@
 //! [generations](crate::hpack::Encoder::generation) takes the place of a walk over the fields. The walk is the plain
 //! way, and gives the octets that are copied.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::BufMut;
@@ -20,7 +21,8 @@ const MAX_KEPT: usize = 512;
 /// What many blocks begin with: a head or the first fields of trailers.
 #[derive(Debug)]
 pub(crate) struct Template<H> {
-    pub(super) head: H,
+    /// Shared with requests that wait for their turn.
+    pub(super) head: Arc<H>,
     /// As SETTINGS_MAX_HEADER_LIST_SIZE counts it.
     pub(super) list_size: usize,
     pub(super) kept: Kept,
@@ -30,19 +32,47 @@ pub(crate) struct Template<H> {
 impl From<RequestHead> for Template<RequestHead> {
     fn from(head: RequestHead) -> Self {
         debug_assert!(head.deadline.is_none());
-        Self { list_size: head.list_size(), head, kept: Kept::default() }
+        Self { list_size: head.list_size(), head: Arc::new(head), kept: Kept::default() }
     }
 }
 
 impl From<ResponseHead> for Template<ResponseHead> {
     fn from(head: ResponseHead) -> Self {
-        Self { list_size: head.list_size(), head, kept: Kept::default() }
+        Self { list_size: head.list_size(), head: Arc::new(head), kept: Kept::default() }
     }
 }
 
 impl From<Headers> for Template<Headers> {
     fn from(headers: Headers) -> Self {
-        Self { list_size: headers.list_size(), head: headers, kept: Kept::default() }
+        Self { list_size: headers.list_size(), head: Arc::new(headers), kept: Kept::default() }
+    }
+}
+
+/// Heads that several requests waited with, the latest last, and what HPACK made of them.
+#[derive(Debug, Default)]
+pub(super) struct SharedHeads(Vec<Template<RequestHead>>);
+
+impl SharedHeads {
+    const MAX: usize = 8;
+
+    /// Takes what is known of `head` out of the list.
+    pub(super) fn take(&mut self, head: Arc<RequestHead>) -> Template<RequestHead> {
+        match self.0.iter().rposition(|known| Arc::ptr_eq(&known.head, &head)) {
+            Some(place) => self.0.remove(place),
+            None => Template { list_size: head.list_size(), head, kept: Kept::default() },
+        }
+    }
+
+    /// Puts it back, for the next request.
+    pub(super) fn give_back(&mut self, head: Template<RequestHead>) {
+        if self.0.len() == Self::MAX {
+            self.0.remove(0);
+        }
+        self.0.push(head);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0 = Vec::new();
     }
 }
 

@@ -150,7 +150,7 @@ fn long_beginnings_are_not_kept() {
     let long = "x".repeat(2 * MAX_KEPT);
     let mut encoder = Encoder::new(0);
     let mut template = Template::from(headers(&[("grpc-status", "0")]));
-    template.head.push(HeaderName::GRPC_MESSAGE, long);
+    Arc::make_mut(&mut template.head).push(HeaderName::GRPC_MESSAGE, long);
     for _ in 0..3 {
         Block::of_trailers(&mut template, &Rest::NONE).write(&mut encoder, &mut Arena::new(4096, 64));
         assert!(template.kept.octets.is_empty());
