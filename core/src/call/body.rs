@@ -1,8 +1,8 @@
 //! The body of a request or a response, whichever shape the dialect gives it.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
-use super::envelope::{Terms, too_large};
+use super::envelope::{PREFIX, Terms, too_large};
 use super::protocol::Body;
 use super::status::Status;
 use super::{bare, envelope};
@@ -49,21 +49,18 @@ impl Fresh {
         }
     }
 
-    /// The message that `data` is, as a body that is over.
-    ///
-    /// # Errors
-    /// `data` is not one message, or one that may not be kept.
+    /// Length of what is in front of the message that `data` is, and its encoding; if it is one and nothing else, and may
+    /// be kept.
     #[inline]
-    fn whole(&self, data: Bytes) -> Result<Whole, Bytes> {
-        let octets = data.len();
-        let message = match self.body {
-            Body::Envelopes => self.terms.message(data)?,
-            Body::Bare if octets <= self.terms.max_message && self.expected.is_none_or(|len| len == octets) => {
-                MessageBuf::received(data, self.terms.encoding.filter(|_| octets > 0))
+    fn accept(&self, data: &[u8]) -> Option<(usize, Option<&'static str>)> {
+        match self.body {
+            Body::Envelopes => self.terms.accept(data).map(|encoding| (PREFIX, encoding)),
+            Body::Bare => {
+                let len = data.len();
+                let is_it = len <= self.terms.max_message && self.expected.is_none_or(|expected| expected == len);
+                is_it.then(|| (0, self.terms.encoding.filter(|_| len > 0)))
             }
-            Body::Bare => return Err(data),
-        };
-        Ok(Whole { message: Some(message), octets })
+        }
     }
 }
 
@@ -102,9 +99,12 @@ impl Decoder {
     /// # Errors
     /// `data` is something else, or the body has begun before, and nothing happened.
     #[inline]
-    pub(crate) fn push_whole(&mut self, data: Bytes) -> Result<(), Bytes> {
+    pub(crate) fn push_whole(&mut self, mut data: Bytes) -> Result<(), Bytes> {
         let Self::Fresh(fresh) = self else { return Err(data) };
-        *self = Self::Whole(fresh.whole(data)?);
+        let Some((prefix, encoding)) = fresh.accept(&data) else { return Err(data) };
+        let octets = data.len();
+        data.advance(prefix);
+        *self = Self::Whole(Whole { message: Some(MessageBuf::received(data, encoding)), octets });
         Ok(())
     }
 

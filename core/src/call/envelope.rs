@@ -76,14 +76,12 @@ impl Decoder {
     ///
     /// # Errors
     /// `data` is something else, and nothing happened.
-    fn push_message(&mut self, data: Bytes) -> Result<(), Bytes> {
-        if !self.is_between() {
-            return Err(data);
-        }
-        let octets = data.len();
-        self.front.complete = Some(self.scan.terms.message(data)?);
+    fn push_message(&mut self, mut data: Bytes) -> Result<(), Bytes> {
+        let Some(encoding) = self.scan.terms.accept(&data).filter(|_| self.is_between()) else { return Err(data) };
         self.scan.begun += 1;
-        self.buffered += octets;
+        self.buffered += data.len();
+        data.advance(PREFIX);
+        self.front.complete = Some(MessageBuf::received(data, encoding));
         self.waiting = 1;
         Ok(())
     }
@@ -256,16 +254,11 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// The message that `data` is.
-    ///
-    /// # Errors
-    /// `data` is less or more than that, or a message that may not be kept.
+    /// The encoding of the message that `data` is, if it is one and nothing else, and may be kept.
     #[inline]
-    pub(crate) fn message(&self, mut data: Bytes) -> Result<MessageBuf, Bytes> {
-        let whole = self.begin(&data).filter(|(_, len, payload)| *len == payload.len());
-        let Some((flags, len, _)) = whole else { return Err(data) };
-        data.advance(PREFIX);
-        Ok(MessageBuf::received(data, self.encoding_of(flags, len)))
+    pub(crate) fn accept(&self, data: &[u8]) -> Option<Option<&'static str>> {
+        let (flags, len, payload) = self.begin(data)?;
+        (len == payload.len()).then(|| self.encoding_of(flags, len))
     }
 
     /// Flags and length of the message that begins with `data`, and what lies behind its prefix, if it may be kept.

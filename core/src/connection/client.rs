@@ -88,10 +88,21 @@ impl ClientState {
     ///
     /// # Errors
     /// The protocol cannot carry calls of this kind.
+    #[inline]
     fn plan(&mut self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> Result<usize, OpenError> {
         if let Some(place) = self.plans.position(|planned| planned.plan.is_for(method, options, codec)) {
             return Ok(place);
         }
+        self.new_plan(method, options, codec)
+    }
+
+    #[cold]
+    fn new_plan(
+        &mut self,
+        method: &MethodSpec,
+        options: &CallOptions,
+        codec: &'static str,
+    ) -> Result<usize, OpenError> {
         let plan = Arc::new(Plan::new(method, options, codec, &self.limits)?);
         let Endpoint { scheme, authority } = self.endpoint.clone();
         let head = plan.plain_head(scheme, authority).into();
@@ -219,6 +230,7 @@ impl Connection<Client> {
     }
 
     /// Place of the plan for a call.
+    #[inline]
     fn plan(&mut self, method: &MethodSpec, options: &CallOptions, codec: &'static str) -> Result<usize, OpenError> {
         match self.phase {
             Phase::Open => self.state.plan(method, options, codec),

@@ -358,10 +358,18 @@ impl<R: Role> Connection<R> {
 
     /// Frees a call's slot; what the engine still has to send of it goes out.
     fn remove(&mut self, id: CallId) {
-        let Some((stream, signals)) = self.calls.remove(id) else { return };
+        if let Some(stream) = self.free(id) {
+            self.http.release(stream);
+        }
+    }
+
+    /// Frees a call's slot. Its stream, if there was a call, is still to be released.
+    #[inline]
+    fn free(&mut self, id: CallId) -> Option<StreamKey> {
+        let (stream, signals) = self.calls.remove(id)?;
         if signals.has_queued() {
             self.events.forget(id);
         }
-        self.http.release(stream);
+        Some(stream)
     }
 }

@@ -284,7 +284,6 @@ impl CallMut<'_, Server> {
         if let Some(len) = codec.encoded_len(response) {
             let fill: Fill<'_> = &mut |dst| codec.encode(response, dst);
             if let Some(answered) = self.conn.answer_in_place(self.id, len, fill, (head, trailers), now) {
-                self.conn.remove(self.id);
                 return answered;
             }
         }

@@ -65,8 +65,8 @@ impl Connection<Client> {
 }
 
 impl Connection<Server> {
-    /// Answers with success and a message of `len` bytes that `fill` encodes. `None` if the response cannot take the fast
-    /// path, and then nothing happened.
+    /// Answers with success and a message of `len` bytes that `fill` encodes, and frees the slot. `None` if the response
+    /// cannot take the fast path, and then nothing happened.
     ///
     /// If the codec fails or lies about the length, trailers behind the head tell the peer; where the head has told of
     /// success already, a reset does.
@@ -100,16 +100,19 @@ impl Connection<Server> {
         let rest = machine.success_rest(metadata, trailers, own_fields);
         let mut region = http.write_response(stream, head, rest, Message { prefix, len }, is_end, now);
         if let Err(error) = encode_in_place(region.payload(), len, fill) {
-            if !is_end {
+            if is_end {
+                drop(region);
+            } else {
                 region.retract();
-                if let Err(error) = answer(http, stream, machine, &encode_failure(&error), &Metadata::new()) {
-                    return Some(Err(error));
-                }
+                // Nothing has ended the response before.
+                let _ = answer(http, stream, machine, &encode_failure(&error), &Metadata::new());
             }
+            self.remove(id);
             return Some(Err(SendError::Codec(error)));
         }
-        let trailers = (!is_end).then(|| (success, Rest { fields: trailers.as_headers(), ..Rest::NONE }));
-        region.commit(trailers);
+        region.commit((!is_end).then(|| (success, Rest { fields: trailers.as_headers(), ..Rest::NONE })));
+        // The stream was let go with the end of the response.
+        self.free(id);
         Some(Ok(()))
     }
 }

@@ -74,6 +74,7 @@ impl Plan {
     }
 
     /// Whether [`new`](Self::new) with these and the same limits gives the same.
+    #[inline]
     pub(crate) fn is_for(&self, method: &MethodSpec, options: &CallOptions, codec: &str) -> bool {
         let path = method.path_bytes();
         let choices = &self.choices;
