@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use smol::channel::bounded;
 use smol::future::zip;
+use tokio::sync::mpsc::channel;
 use trirpc::client::Invoke;
 use trirpc::{Context, Protocol, Sender, Status, Streaming};
 
@@ -70,7 +70,8 @@ pub enum Mode {
 pub enum Feed {
     /// All of them are at hand when the call starts.
     Ready,
-    /// Another future hands them over one by one, through a channel of 16: as applications do it.
+    /// Another future hands them over one by one, through a channel of 16, which is that of the peers' programs: as
+    /// applications do it.
     Channel,
 }
 
@@ -170,7 +171,7 @@ impl Operation {
                 }
             }
             Feed::Channel => {
-                let (source, sink) = bounded(16);
+                let (source, mut sink) = channel(16);
                 let produce = async move {
                     for _ in 0..self.messages {
                         // The other half is gone only when the call has failed, and says so itself.
@@ -180,7 +181,7 @@ impl Operation {
                     }
                 };
                 let forward = async {
-                    while let Ok(message) = sink.recv().await {
+                    while let Some(message) = sink.recv().await {
                         tx.send(&message).await?;
                     }
                     Ok::<(), Status>(())

@@ -2,7 +2,6 @@
 
 use alloc::string::ToString;
 
-use bytes::BufMut;
 use trirpc_core::CodecError;
 use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
@@ -62,7 +61,7 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
         };
         item.encode(&mut free).map_err(failed)?;
         let written = dst.remaining() - free.len();
-        dst.buf().put_slice(&small[..written]);
+        dst.put_slice(&small[..written]);
         Ok(())
     }
 

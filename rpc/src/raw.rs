@@ -244,7 +244,12 @@ pub trait Carrier: MaybeSend + MaybeSync {
     /// directions are gone, the call's resources are freed.
     fn release(&self, key: CallKey, half: Half, cancel: bool);
 
-    /// Where the call has moved to, if it has.
+    /// Whether the call may [move](Self::moved) to another carrier.
+    fn may_move(&self) -> bool {
+        false
+    }
+
+    /// Where the call has moved to, if it has; asked only of those from which it [may](Self::may_move).
     fn moved(&self, key: CallKey) -> Option<(Arc<dyn Carrier>, CallKey)> {
         let _ = key;
         None
@@ -255,6 +260,8 @@ pub trait Carrier: MaybeSend + MaybeSync {
 struct Share {
     carrier: Arc<dyn Carrier>,
     key: CallKey,
+    /// The carrier may hand the call on.
+    may_move: bool,
     half: Half,
     /// What this share owns ended as it should.
     done: bool,
@@ -266,12 +273,17 @@ struct Share {
 
 impl Share {
     fn new(carrier: Arc<dyn Carrier>, key: CallKey, half: Half) -> Self {
-        Self { carrier, key, half, done: false, released: false, awaited: false }
+        let may_move = carrier.may_move();
+        Self { carrier, key, may_move, half, done: false, released: false, awaited: false }
     }
 
     /// Follows the call to the session on which it runs by now.
     fn follow(&mut self) {
+        if !self.may_move {
+            return;
+        }
         if let Some((carrier, key)) = self.carrier.moved(self.key) {
+            self.may_move = carrier.may_move();
             (self.carrier, self.key) = (carrier, key);
         }
     }

@@ -78,23 +78,14 @@ pub struct CoalesceBuf {
     rope: Rope,
     /// Small messages behind `rope`.
     tail: BytesMut,
-    memory: Memory,
+    /// Size of the memory that `tail` began with, in bytes; 0 if it has none.
+    size: usize,
     /// Octets of the message that was encoded behind `tail`'s end and is not committed.
     staged: usize,
     /// Octets at which no more is taken.
     high_water: usize,
     /// `None` sends at once.
     hold: Option<Box<Hold>>,
-}
-
-/// What memory the tail has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    Nothing,
-    /// As much as it begins with.
-    Least,
-    /// More than that.
-    More,
 }
 
 #[derive(Debug)]
@@ -118,10 +109,12 @@ struct Hold {
 impl CoalesceBuf {
     /// Octets in front of a message that are not known before it is encoded.
     pub const PREFIX: usize = Rope::PREFIX;
-    /// A tail of this size is not grown any further, in bytes.
-    const MAX_TAIL: usize = 16 * 1024;
-    /// A tail begins with this size, in bytes.
-    pub(crate) const MIN_TAIL: usize = 4 * 1024;
+    /// Messages that fit into a tail of this size lie together, in bytes.
+    pub(crate) const MAX_TAIL: usize = 16 * 1024;
+    /// The first tail has this size, in bytes, if messages are small.
+    const MIN_TAIL: usize = 4 * 1024;
+    /// Messages from this size on begin with a large tail, in bytes.
+    const LARGE: usize = 512;
 
     /// An empty buffer; takes no memory. At `high_water` octets and above it is full.
     pub fn new(policy: FlushPolicy, high_water: usize) -> Self {
@@ -129,7 +122,7 @@ impl CoalesceBuf {
             state: State::Open,
             rope: Rope::default(),
             tail: BytesMut::new(),
-            memory: Memory::Nothing,
+            size: 0,
             staged: 0,
             high_water,
             hold: None,
@@ -333,6 +326,13 @@ impl CoalesceBuf {
         n
     }
 
+    /// How much of `max` octets a frame should take: up to the end of a piece if that is half of it at least, so that the
+    /// peer seldom has to put a message together.
+    pub(crate) fn frame_len(&self, max: usize) -> usize {
+        let whole = if self.len() <= max { max } else { self.rope.end_within(max) };
+        if whole > max / 2 { whole } else { max }
+    }
+
     /// [`take`](Self::take), with the memory of small messages left to [`retire`](Self::retire).
     pub(crate) fn cut(&mut self, max: usize, mut put: impl FnMut(Piece<'_>)) -> usize {
         let n = max.min(self.eligible());
@@ -354,28 +354,34 @@ impl CoalesceBuf {
         n
     }
 
-    /// Lets go of memory that nothing lies in, unless messages are held back in it again and again; returns it if
-    /// another stream can begin with it.
-    pub(crate) fn retire(&mut self) -> Option<BytesMut> {
-        if self.hold.is_some() || !self.tail.is_empty() {
+    /// Lets go of memory that nothing lies in, unless messages are held back in it again and again; returns it with its
+    /// size, for another stream to begin with.
+    pub(crate) fn retire(&mut self) -> Option<(BytesMut, usize)> {
+        if self.hold.is_some() || !self.tail.is_empty() || self.size == 0 {
             return None;
         }
-        let memory = core::mem::replace(&mut self.memory, Memory::Nothing);
-        let tail = core::mem::take(&mut self.tail);
-        (memory == Memory::Least).then_some(tail)
+        Some((core::mem::take(&mut self.tail), core::mem::take(&mut self.size)))
     }
 
-    /// Whether a small message would need memory: [`lend`](Self::lend) gives it.
-    pub(crate) fn needs_memory(&self) -> bool {
-        self.memory == Memory::Nothing
+    /// The size of the memory that is to be [lent](Self::lend) for `n` more octets, if there is no room for them.
+    #[inline]
+    pub(crate) fn lacks_memory(&self, n: usize) -> Option<usize> {
+        if self.tail.capacity() - self.tail.len() >= n || self.hold.is_some() { None } else { Some(self.next_size(n)) }
     }
 
-    /// Begins with memory that another stream retired.
-    pub(crate) fn lend(&mut self, memory: BytesMut) {
-        if self.needs_memory() {
-            self.tail = memory;
-            self.memory = Memory::Least;
-        }
+    /// Goes on in other memory, of `size` bytes; returns what it was in before.
+    pub(crate) fn lend(&mut self, memory: BytesMut, size: usize) -> Option<(BytesMut, usize)> {
+        self.retract();
+        self.end_tail();
+        let spent = (core::mem::replace(&mut self.tail, memory), core::mem::replace(&mut self.size, size));
+        (spent.1 > 0).then_some(spent)
+    }
+
+    /// Size of the next tail, which begins with `n` octets.
+    fn next_size(&self, n: usize) -> usize {
+        let is_small = self.is_empty() && n < Self::LARGE && self.hold.is_none();
+        let size = if is_small { Self::MIN_TAIL } else { Self::MAX_TAIL };
+        size.min(self.high_water).max(n)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -437,16 +443,11 @@ impl CoalesceBuf {
 
     #[cold]
     fn make_room(&mut self, n: usize) {
-        if self.tail.len() + n > Self::MAX_TAIL {
-            self.end_tail();
+        if self.tail.is_empty() && self.tail.try_reclaim(n) {
+            return;
         }
-        if !self.tail.try_reclaim(n) {
-            let least = if self.hold.is_some() { Self::MAX_TAIL } else { Self::MIN_TAIL };
-            let size = (2 * self.tail.capacity()).clamp(least, Self::MAX_TAIL).min(self.high_water);
-            self.tail.reserve(n.max(size - self.tail.len().min(size)));
-            let is_least = self.memory == Memory::Nothing && self.tail.capacity() == Self::MIN_TAIL;
-            self.memory = if is_least { Memory::Least } else { Memory::More };
-        }
+        let size = self.next_size(n);
+        self.lend(BytesMut::with_capacity(size), size);
     }
 
     /// What follows is chained behind the tail.

@@ -70,6 +70,18 @@ impl Rope {
         }
     }
 
+    /// Length of the pieces at the front that lie whole within `max` octets.
+    pub(super) fn end_within(&self, max: usize) -> usize {
+        let mut end = 0;
+        for chunk in self.first.iter().chain(&self.rest) {
+            if end + chunk.len() > max {
+                break;
+            }
+            end += chunk.len();
+        }
+        end
+    }
+
     /// Takes the first `n` octets, at most [`len`](Self::len).
     pub(super) fn take(&mut self, n: usize, put: &mut impl FnMut(Piece<'_>)) {
         debug_assert!(n <= self.len);

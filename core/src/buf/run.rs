@@ -121,10 +121,14 @@ mod tests {
                 if (message.len(), message.chunk()) != (wanted.len(), &wanted[..]) {
                     return false;
                 }
-                match readers.next().unwrap_or_default() % 5 {
+                match readers.next().unwrap_or_default() % 6 {
                     0 => message.advance(wanted.len()),
                     1 => message.advance(wanted.len() / 2),
                     2 => return core::mem::take(message).chunk() == wanted,
+                    4 => {
+                        let Some(mut octets) = message.as_contiguous() else { return false };
+                        return octets.copy_to_bytes(wanted.len()) == wanted && !octets.has_remaining();
+                    }
                     3 => {
                         message.share_small();
                         return message.copy_to_bytes(wanted.len()) == wanted && !message.has_remaining();

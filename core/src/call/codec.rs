@@ -40,6 +40,7 @@ pub struct EncodeBuf<'a> {
 
 impl<'a> EncodeBuf<'a> {
     /// A region of at most `limit` bytes behind what `buf` holds.
+    #[inline]
     pub fn new(buf: &'a mut BytesMut, limit: usize) -> Self {
         let start = buf.len();
         Self { start, end: start.saturating_add(limit), buf }
@@ -52,12 +53,24 @@ impl<'a> EncodeBuf<'a> {
         (&mut *self.buf).limit(remaining)
     }
 
+    /// Appends `octets`.
+    ///
+    /// # Panics
+    /// As [`buf`](Self::buf), if there are more than [`remaining`](Self::remaining).
+    #[inline]
+    pub fn put_slice(&mut self, octets: &[u8]) {
+        assert!(octets.len() <= self.remaining(), "{} bytes do not fit into {}", octets.len(), self.remaining());
+        self.buf.extend_from_slice(octets);
+    }
+
     /// Bytes written so far.
+    #[inline]
     pub fn written(&self) -> usize {
         self.buf.len().saturating_sub(self.start)
     }
 
     /// Bytes that may still be written.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.buf.len())
     }
@@ -73,7 +86,7 @@ mod tests {
         let mut region = EncodeBuf::new(&mut buf, 5);
         region.buf().put_slice(b"abc");
         assert_eq!((region.written(), region.remaining(), region.buf().remaining_mut()), (3, 2, 2));
-        region.buf().put_slice(b"de");
+        region.put_slice(b"de");
         assert_eq!((region.written(), region.buf().remaining_mut()), (5, 0));
         assert_eq!(&buf[..], b"beforeabcde");
     }

@@ -2,10 +2,11 @@
 //! that came together are taken together. What is in the way is for the [general way](super::view), which gives the same.
 
 use super::calls::Signal;
-use super::encode::{Fill, encode_in_place};
+use super::encode::Fill;
 use super::role::{Machine, Role};
 use super::{CallMut, Connection};
 use crate::buf::Run;
+use crate::call::EncodeBuf;
 use crate::error::SendError;
 use crate::event::CallId;
 
@@ -18,7 +19,7 @@ impl<R: Role> Connection<R> {
         let side = call.machine.next_side()?;
         let prefix = side.next_prefix(len)?;
         self.http.tick(self.now);
-        let sent = self.http.append(call.stream, prefix, len, |dst| encode_in_place(dst, len, fill))?;
+        let sent = self.http.append(call.stream, prefix, len, |dst| fill(&mut EncodeBuf::new(dst, len)))?;
         match &sent {
             Ok(()) => side.note_sent(len),
             Err(SendError::Blocked) => call.signals.arm(Signal::Writable),

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
-use crate::buf::{Arena, CoalesceBuf, Tails};
+use crate::buf::{Arena, Tails};
 use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeout};
 use crate::hpack;
@@ -33,8 +33,8 @@ use crate::time::{DeadlineQueue, Instant, TimerTable};
 /// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Buffers of small messages that are kept for the next streams, at most.
-const MAX_TAILS: usize = 32;
+/// Bytes of buffers for small messages that are kept for the next streams, at most.
+const MAX_TAILS: usize = 128 * 1024;
 
 /// Ids past this are left for what is in flight: the connection drains and another one takes over.
 pub(super) const LAST_COMFORTABLE_ID: u32 = MAX_WINDOW / 4 * 3;
@@ -184,7 +184,7 @@ impl Http2 {
             reservations: Reservations::new(side, config.max_reserved),
             updates: Vec::new(),
             arena: Arena::new(config.transmit_target.min(MAX_CHUNK), config.copy_below),
-            tails: Tails::new((config.transmit_target / CoalesceBuf::MIN_TAIL * 2).min(MAX_TAILS)),
+            tails: Tails::new(config.transmit_target.saturating_mul(2).min(MAX_TAILS)),
             handed: Handed::default(),
             shared_heads: SharedHeads::default(),
             abuse: Abuse::new(&config, now),

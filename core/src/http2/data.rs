@@ -143,7 +143,7 @@ impl Http2 {
     pub(super) fn cut_data(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let allowed = stream.send_window.available().min(self.send_window.available());
-        let n = stream.body.eligible().min(allowed).min(self.peer.data_limit());
+        let n = stream.body.frame_len(stream.body.eligible().min(allowed).min(self.peer.data_limit()));
         if n == 0 {
             return;
         }
@@ -181,11 +181,13 @@ impl Http2 {
     }
 }
 
-/// Memory of a stream that needs none any more, for a message of `len` octets that needs some.
+/// Sees to it that there is room for a message of `len` octets: in memory that other streams are done with, if need be.
+#[inline]
 fn lend_memory(body: &mut CoalesceBuf, tails: &mut Tails, len: usize) {
-    if body.needs_memory() {
-        if let Some(memory) = tails.take(CoalesceBuf::PREFIX + len) {
-            body.lend(memory);
+    if let Some(size) = body.lacks_memory(CoalesceBuf::PREFIX + len) {
+        let (memory, size) = tails.take(size);
+        if let Some(spent) = body.lend(memory, size) {
+            tails.give_back(spent);
         }
     }
 }

@@ -25,6 +25,7 @@ impl Scheduler {
     }
 
     /// Puts `stream` at the end of `ready` if it has something to send that its own window lets through.
+    #[inline]
     pub(crate) fn enqueue(&mut self, key: StreamKey, stream: &mut Stream) {
         if stream.queued == Queued::No && stream.is_sendable() {
             stream.queued = Queued::Ready;

@@ -158,6 +158,7 @@ impl Body {
     }
 
     /// The buffer, which is full at `high_water` octets.
+    #[inline]
     pub(crate) fn make(&mut self, high_water: usize) -> &mut CoalesceBuf {
         self.0.get_or_insert_with(|| Box::new(CoalesceBuf::new(FlushPolicy::Immediate, high_water)))
     }
@@ -175,6 +176,11 @@ impl Body {
     /// Octets that may leave.
     pub(crate) fn eligible(&self) -> usize {
         self.0.as_ref().map_or(0, |body| body.eligible())
+    }
+
+    /// As [`CoalesceBuf::frame_len`].
+    pub(crate) fn frame_len(&self, max: usize) -> usize {
+        self.0.as_ref().map_or(max, |body| body.frame_len(max))
     }
 
     /// When octets that are held back may leave.

@@ -248,6 +248,10 @@ impl Carrier for Deferred {
         }
     }
 
+    fn may_move(&self) -> bool {
+        true
+    }
+
     fn moved(&self, _: CallKey) -> Option<(Arc<dyn Carrier>, CallKey)> {
         match &self.lock().stage {
             Stage::Started(carrier, key) => Some((Arc::clone(carrier), *key)),

@@ -279,6 +279,10 @@ impl Carrier for PendingCall {
         }
     }
 
+    fn may_move(&self) -> bool {
+        true
+    }
+
     fn moved(&self, _: CallKey) -> Option<(Arc<dyn Carrier>, CallKey)> {
         match self.lock().found() {
             Found::Started(carrier, key) => Some((carrier, key)),

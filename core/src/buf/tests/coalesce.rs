@@ -211,3 +211,19 @@ fn a_rope_can_be_cut_anywhere() {
         }
     }
 }
+
+/// arch:C10: a frame ends where a piece of output ends, unless that makes it half of what it may be or less; it never ends
+/// before it begins.
+#[test]
+fn a_frame_ends_where_a_piece_does() {
+    let mut buf = CoalesceBuf::new(FlushPolicy::Immediate, HIGH_WATER);
+    for len in [12_000, 12_000, 5_000] {
+        buf.push_bytes(None, Bytes::from(alloc::vec![7; len]), NOW).unwrap();
+    }
+    for (max, expected) in [(16_384, 12_000), (23_999, 12_000), (24_001, 24_000), (29_000, 29_000)] {
+        assert_eq!(buf.frame_len(max), expected);
+    }
+    for max in [0, 1, 2, 11_999, 24_000 * 2] {
+        assert_eq!(buf.frame_len(max), max, "nothing ends there, or all of it fits");
+    }
+}
