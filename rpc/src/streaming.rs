@@ -90,8 +90,9 @@ impl<T> fmt::Debug for Sender<T> {
 /// Receives the messages of one direction of a call.
 ///
 /// Single owner; it may live in another task than the call's [`Sender`]. Credit returns to the peer as
-/// messages are taken, so a slow reader slows its peer down and nobody else. On a client, dropping it
-/// before the end cancels the call.
+/// messages are taken, so a slow reader slows its peer down and nobody else; up to
+/// [`recv_ahead`](trirpc_core::Config::recv_ahead) of them are taken together with one that is asked for. On a client,
+/// dropping it before the end cancels the call.
 pub struct Streaming<T: 'static> {
     raw: RawReceiver,
     codec: &'static dyn Codec<T>,
