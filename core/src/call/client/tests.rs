@@ -9,7 +9,7 @@ use bytes::Buf;
 use super::plan::USER_AGENT;
 use super::*;
 use crate::call::error_json::MAX_TEXT;
-use crate::call::{Code, Encodings, Origin, Protocol};
+use crate::call::{Code, Encodings, Origin, Protocol, status_of};
 use crate::error::StreamError;
 use crate::http::{DeadlineField, Method, ResponseHead};
 
@@ -78,6 +78,70 @@ fn code(call: &ClientCall) -> Code {
 fn lines(headers: &Headers) -> Vec<(String, String)> {
     let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).expect("text");
     headers.iter().map(|field| (field.name.to_string(), text(&field.value))).collect()
+}
+
+/// A whole response in one step is what its head, its body and its end come to, whatever they are; what the step leaves
+/// alone can be taken in steps.
+#[test]
+fn a_response_in_one_step_is_the_response_in_three() {
+    let triple = [("content-type", "application/proto"), ("content-length", "3")];
+    let heads: [(u16, &[(&str, &str)]); 8] = [
+        (200, &[GRPC]),
+        (200, &[GRPC, ("x-head", "1"), ("grpc-encoding", "gzip")]),
+        (200, &[GRPC, ("grpc-status", "5")]),
+        (200, &[("content-type", "text/html")]),
+        (503, &[("content-type", "text/html")]),
+        (200, &triple),
+        (200, &[("content-type", "application/proto"), ("tri-trailer-x", "2"), ("trailer-x", "2")]),
+        (404, &[("content-type", "application/json")]),
+    ];
+    let bodies: [&[u8]; 8] = [
+        b"",
+        b"abc",
+        b"\0\0\0\0\0",
+        b"\0\0\0\0\x03abc",
+        b"\x01\0\0\0\x03abc",
+        b"\0\0\0\0\x04abc",
+        b"\0\0\0\0\x03abcd",
+        &[b'x'; 101],
+    ];
+    let trailers: [Option<&[(&str, &str)]>; 5] = [
+        None,
+        Some(&[]),
+        Some(&[("grpc-status", "0")]),
+        Some(&[("grpc-status", "0"), ("x-trail", "2")]),
+        Some(&[("grpc-status", "5"), ("grpc-message", "gone")]),
+    ];
+    let kinds = [CallKind::Unary, CallKind::ClientStreaming, CallKind::ServerStreaming, CallKind::Bidi];
+    let mut taken = 0;
+    for (kind, protocol) in kinds.into_iter().flat_map(|kind| [(kind, Protocol::Grpc), (kind, Protocol::Triple)]) {
+        let options = CallOptions { protocol: Some(protocol), ..CallOptions::default() };
+        let new = || ClientCall::new(&method(kind), &options, "proto", GZIP, None).unwrap();
+        let cases = (0..heads.len() * bodies.len() * trailers.len()).map(|n| {
+            (heads[n % heads.len()], bodies[n / heads.len() % bodies.len()], trailers[n / heads.len() / bodies.len()])
+        });
+        for ((code, fields), body, trailers) in cases {
+            let (head, body, trailers) = (head(code, fields), Bytes::from_static(body), trailers.map(headers));
+            let (mut one, mut three) = (new(), new());
+            let reply = Arc::new(one.plan().read(head.clone()));
+            let status = trailers.clone().and_then(status_of);
+            let is_told = status.is_some() == trailers.is_some();
+            let is_taken = is_told && one.handle_success(&reply, body.clone(), status.as_ref()).is_ok();
+            taken += usize::from(is_taken);
+            for call in [&mut one, &mut three] {
+                call.handle_head(head.clone(), false);
+                call.handle_data(body.clone());
+                call.handle_end(trailers.clone());
+            }
+            let [one, three] = [one, three].map(|mut call| {
+                let seen = format!("{:?} {:?} {:?}", call.metadata(), call.send_error(), call.wants_reset());
+                (seen, call.status().cloned(), call.buffered(), pull(&mut call), pull(&mut call))
+            });
+            assert_eq!(one, three, "{kind:?} {protocol:?} {head:?} {body:?} {trailers:?}");
+            assert!(!is_taken || one.1.is_some_and(|status| status.is_ok()));
+        }
+    }
+    assert!(taken > 10, "{taken} were taken in one step");
 }
 
 /// tri:71 tri:73 tri:74, golden: the head of Appendix A1 as ours.

@@ -86,6 +86,53 @@ fn trailers_only(call: &mut ServerCall) -> ResponseHead {
     }
 }
 
+/// A whole request in one step is what its body and its end come to, for every kind of method, however it is accepted.
+#[test]
+fn a_request_in_one_step_is_the_request_in_two() {
+    let heads: [&[(&str, &str)]; 6] = [
+        &[GRPC],
+        &[GRPC, ("grpc-encoding", "gzip")],
+        &[GRPC, ("grpc-encoding", "unknown")],
+        &[GRPC, ("grpc-timeout", "0n")],
+        &[("content-type", "application/proto")],
+        &[("content-type", "application/proto"), ("content-length", "101")],
+    ];
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"abc",
+        b"\0\0\0\0\0",
+        b"\0\0\0\0\x03abc",
+        b"\x01\0\0\0\x03abc",
+        b"\0\0\0\0\x04abc",
+        b"\0\0\0\0\x03abcd",
+        b"\0\0\0\0\x01a\0\0\0\0\x01b",
+        &[b'x'; 101],
+    ];
+    let kinds = [CallKind::Unary, CallKind::ClientStreaming, CallKind::ServerStreaming, CallKind::Bidi];
+    let mut requests = 0;
+    let cases = (0..kinds.len() * heads.len() * bodies.len())
+        .map(|n| (kinds[n % kinds.len()], heads[n / kinds.len() % heads.len()], bodies[n / kinds.len() / heads.len()]));
+    for (kind, head, body) in cases {
+        let (body, pool) = (Bytes::from_static(body), &mut BufferPool::new(0));
+        let (mut one, mut two) = (accepted(GZIP, head), accepted(GZIP, head));
+        one.handle_whole(body.clone(), &mut Landing::alone(pool));
+        two.handle_data(body.clone());
+        two.handle_end(None);
+        let request = one.expect_request(kind, pool).map(|mut message| message.copy_to_bytes(message.len()).to_vec());
+        two.expect(kind);
+        assert!(request.is_none() || kind.is_single_request());
+        requests += usize::from(request.is_some());
+        let plain = if request.is_some() { pull(&mut two) } else { None };
+        assert_eq!(request, plain, "{kind:?} {head:?} {body:?}");
+        let [one, two] = [one, two].map(|mut call| {
+            let rest = (call.failure().cloned(), call.is_readable(), call.buffered(), call.need());
+            (rest, pull(&mut call), pull(&mut call))
+        });
+        assert_eq!(one, two, "{kind:?} {head:?} {body:?}");
+    }
+    assert!(requests > 10, "{requests} were there at once");
+}
+
 /// tri:26 tri:27 tri:123 tri:177
 #[test]
 fn what_is_not_rpc_is_answered_in_http_method_first() {
