@@ -1,5 +1,7 @@
 //! Dubbo's group and version: which of several implementations of one service a call is for.
 
+use alloc::boxed::Box;
+
 use bytes::Bytes;
 
 use super::metadata::{Metadata, MetadataError};
@@ -17,7 +19,11 @@ use crate::http::{Field, HeaderName, Headers};
 /// # Ok::<(), trirpc_core::call::MetadataError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ServiceVariant {
+pub struct ServiceVariant(Option<Box<Names>>);
+
+/// Not both are empty. Few calls have any, and the options of all are moved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Names {
     group: Bytes,
     version: Bytes,
 }
@@ -27,7 +33,7 @@ const UNVERSIONED: [&str; 3] = ["", "1.0.0", "0.0.0"];
 
 impl ServiceVariant {
     /// Neither group nor version.
-    pub const DEFAULT: Self = Self { group: Bytes::new(), version: Bytes::new() };
+    pub const DEFAULT: Self = Self(None);
 
     /// A group and a version; either may be empty. Blanks at their ends are not significant.
     ///
@@ -43,20 +49,21 @@ impl ServiceVariant {
     /// What a request's head says, by the names of any dialect.
     pub(crate) fn from_headers(headers: &Headers) -> Self {
         let value = |names: [HeaderName; 2]| names.iter().find_map(|name| headers.get(name)).cloned();
-        Self {
-            group: value([HeaderName::TRI_SERVICE_GROUP, HeaderName::REST_SERVICE_GROUP]).unwrap_or_default(),
-            version: value([HeaderName::TRI_SERVICE_VERSION, HeaderName::REST_SERVICE_VERSION]).unwrap_or_default(),
-        }
+        let group = value([HeaderName::TRI_SERVICE_GROUP, HeaderName::REST_SERVICE_GROUP]).unwrap_or_default();
+        let version = value([HeaderName::TRI_SERVICE_VERSION, HeaderName::REST_SERVICE_VERSION]).unwrap_or_default();
+        let is_default = group.is_empty() && version.is_empty();
+        Self((!is_default).then(|| Box::new(Names { group, version })))
     }
 
     /// Whether it names no implementation.
     pub(crate) fn is_default(&self) -> bool {
-        self.group.is_empty() && self.version.is_empty()
+        self.0.is_none()
     }
 
     /// Appends what is not empty to a request's head, in place of what is there by the same name.
     pub(crate) fn encode(&self, headers: &mut Headers) {
-        let fields = [(HeaderName::TRI_SERVICE_GROUP, &self.group), (HeaderName::TRI_SERVICE_VERSION, &self.version)];
+        let Some(names) = &self.0 else { return };
+        let fields = [(HeaderName::TRI_SERVICE_GROUP, &names.group), (HeaderName::TRI_SERVICE_VERSION, &names.version)];
         for (name, value) in fields {
             if !value.is_empty() {
                 headers.remove(&name);
@@ -67,19 +74,19 @@ impl ServiceVariant {
 
     /// The group; empty if there is none.
     pub fn group(&self) -> &str {
-        core::str::from_utf8(&self.group).unwrap_or_default()
+        self.0.as_ref().and_then(|names| core::str::from_utf8(&names.group).ok()).unwrap_or_default()
     }
 
     /// The version; empty if there is none.
     pub fn version(&self) -> &str {
-        core::str::from_utf8(&self.version).unwrap_or_default()
+        self.0.as_ref().and_then(|names| core::str::from_utf8(&names.version).ok()).unwrap_or_default()
     }
 
     /// Whether both name the same implementation to a server that does not tell no version from `1.0.0` and `0.0.0`,
     /// which clients send for the same thing.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let unversioned = |variant: &Self| UNVERSIONED.contains(&variant.version());
-        self.group == other.group && (self.version == other.version || (unversioned(self) && unversioned(other)))
+        self == other || (self.group() == other.group() && unversioned(self) && unversioned(other))
     }
 }
 

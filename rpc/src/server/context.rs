@@ -113,7 +113,7 @@ impl Context {
     #[doc(hidden)]
     pub fn finish(self, result: Result<(), Status>) {
         let trailers = self.trailers.map_or_else(Metadata::new, |trailers| *trailers);
-        self.seat.end(result.err().unwrap_or(Status::OK), trailers);
+        self.seat.finish(result.err().unwrap_or(Status::OK), trailers, self.request);
     }
 }
 

@@ -330,6 +330,7 @@ fn owned(metadata: &Metadata) -> Metadata {
 }
 
 /// What a caller gets of an outcome that was taken: a message, inflated, or why there is none.
+#[inline]
 fn whole(taken: Option<trirpc_core::Outcome>, inflater: Option<Inflater>) -> Result<Outcome, Status> {
     match taken {
         None => Err(over()),

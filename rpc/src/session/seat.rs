@@ -211,7 +211,7 @@ impl CallSeat {
             let Some(mut slot) = slot else { return };
             let observed = slot.last_observed(now);
             Server::finished(&mut slot, &mut state.wakes);
-            ended = Some(Ended { _slot: slot, observed, outcome });
+            ended = Some(Ended { _slot: *slot, observed, outcome });
         });
         // With the lock released.
         drop(dropped);
@@ -239,6 +239,18 @@ impl CallSeat {
     pub(crate) fn is_answered(&self) -> bool {
         self.shared.answered.load(Ordering::Relaxed) == self.key.bits()
             || self.shared.look(|state| state.slots.find(self.key).is_none())
+    }
+
+    /// [`end`](Self::end), with what the call brought, which nobody needs any more.
+    pub(crate) fn finish(&self, status: Status, trailers: Metadata, mut request: Box<Request>) {
+        request.clear();
+        let (ended, dropped) = self
+            .shared
+            .with(|state, now| (state.end(self.key, status, trailers, now), state.extra.spare.keep(request)));
+        drop(dropped);
+        if let Some(ended) = ended {
+            ended.settle();
+        }
     }
 
     /// Ends the call, unless it was answered already.

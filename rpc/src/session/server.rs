@@ -331,13 +331,13 @@ impl State<Server> {
             }
             let _ = call.finish(&status, &trailers, now);
         }
-        Some(Ended { _slot: Box::new(slot), observed, outcome })
+        Some(Ended { _slot: slot, observed, outcome })
     }
 }
 
 /// A call that is over: to be dropped, or settled, with the lock released.
 pub(super) struct Ended {
-    pub(super) _slot: Box<Slot<ServerSlot>>,
+    pub(super) _slot: Slot<ServerSlot>,
     pub(super) observed: Option<Box<Observed>>,
     /// For the hooks.
     pub(super) outcome: Status,
