@@ -267,7 +267,7 @@ struct Share {
     done: bool,
     /// The carrier knows already that this share is gone.
     released: bool,
-    /// The carrier keeps the waker of who asks for the outcome, since the call was started.
+    /// The carrier keeps the waker of who asks for the outcome, since the call was started: it is the last one.
     awaited: bool,
 }
 
@@ -298,8 +298,10 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.follow();
-        self.release();
+        if !self.released {
+            self.follow();
+            self.release();
+        }
     }
 }
 
@@ -313,7 +315,7 @@ impl RawCall {
     }
 
     /// Says that `carrier` keeps the waker that came with the start of the call, and wakes it as if it had been left by
-    /// [`RawReceiver::poll_outcome`], which found nothing.
+    /// [`RawReceiver::poll_outcome`], which found nothing. Such a call does not move to another carrier.
     #[must_use]
     pub fn awaited(mut self) -> Self {
         self.0.awaited = true;
@@ -439,7 +441,9 @@ impl RawReceiver {
     /// # Errors
     /// As there.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, Status>> {
-        self.0.follow();
+        if !self.0.awaited {
+            self.0.follow();
+        }
         let poll = self.0.carrier.poll_outcome(self.0.key, self.0.half, cx);
         self.0.released |= poll.is_ready();
         poll

@@ -13,7 +13,7 @@ use super::options::{Setup, setters};
 use super::unary::{FirstHead, SingleRequest};
 use crate::cancel::{Cancelled, poll_parent};
 use crate::decode::decode;
-use crate::raw::{RawCall, RawReceiver};
+use crate::raw::{Outcome, RawCall, RawReceiver};
 use crate::response::Response;
 use crate::streaming::{Sender, Streaming};
 
@@ -57,7 +57,7 @@ impl<C: Invoke, Req, Res> Future for UnaryMessage<C, Req, Res> {
     type Output = Result<Res, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map_ok(Response::into_message)
+        self.0.poll_by(cx, |message, _| message)
     }
 }
 
@@ -69,13 +69,20 @@ impl<C: Invoke, Req, Res> Future for UnaryResponse<C, Req, Res> {
     type Output = Result<Response<Res>, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_by(cx, |message, outcome| Response::new(message, outcome.headers, outcome.trailers))
+    }
+}
+
+impl<C: Invoke, Req, Res> UnaryResponse<C, Req, Res> {
+    /// What `output` makes of the message and of the outcome that it was read from.
+    fn poll_by<T>(&mut self, cx: &mut Context<'_>, output: impl FnOnce(Res, Outcome) -> T) -> Poll<Result<T, Status>> {
         let call = self.0.as_mut().expect("polled after its output");
         let codec = call.response_codec();
         let mut outcome = ready!(call.poll_outcome(cx))?;
         // Nothing is repeated any more: the memory of the request may serve the response.
         self.0 = None;
         let message = decode(codec, &mut outcome.message)?;
-        Poll::Ready(Ok(Response::new(message, outcome.headers, outcome.trailers)))
+        Poll::Ready(Ok(output(message, outcome)))
     }
 }
 
