@@ -88,7 +88,7 @@ impl<T: prost::Message + Default> Codec<T> for Owned {
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
-        match src.as_contiguous() {
+        match src.read_contiguous() {
             Some(octets) => T::decode(octets).map_err(|error| CodecError::new(error.to_string())),
             None => {
                 src.share_small();

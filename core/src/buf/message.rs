@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::fmt;
+use core::ops::Range;
+use core::{fmt, mem};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -58,11 +59,14 @@ impl MessageBuf {
         self.shares_small = true;
     }
 
-    /// The message as one slice, for codecs that only look at it or copy out of it, if it lies in one piece; reading that
-    /// leaves the message as it is.
+    /// The rest of the message as one slice, for codecs that only look at it or copy out of it, if it lies in one piece.
+    /// It counts as read, whatever is read of it.
     #[inline]
-    pub fn as_contiguous(&self) -> Option<Contiguous<'_>> {
-        Some(Contiguous { octets: self.first.get(..self.len)?, memory: &self.first })
+    pub fn read_contiguous(&mut self) -> Option<Contiguous<'_>> {
+        if self.len > self.first.len() {
+            return None;
+        }
+        Some(Contiguous { unread: 0..mem::take(&mut self.len), memory: &mut self.first })
     }
 
     /// Bytes not read yet.
@@ -162,36 +166,45 @@ impl Buf for MessageBuf {
     }
 }
 
-/// A message that lies in one piece, from [`MessageBuf::as_contiguous`]: the cheapest [`Buf`] there is.
+/// A message that lies in one piece, from [`MessageBuf::read_contiguous`]: the cheapest [`Buf`] there is.
 ///
-/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory however little is taken.
-#[derive(Clone, Debug)]
+/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory however little is taken, and takes over the handle of it where
+/// nothing lies behind.
+#[derive(Debug)]
 pub struct Contiguous<'a> {
-    octets: &'a [u8],
-    memory: &'a Bytes,
+    memory: &'a mut Bytes,
+    /// What of it was not read.
+    unread: Range<usize>,
 }
 
 impl Buf for Contiguous<'_> {
     #[inline]
     fn remaining(&self) -> usize {
-        self.octets.len()
+        self.unread.len()
     }
 
     #[inline]
     fn chunk(&self) -> &[u8] {
-        self.octets
+        self.memory.get(self.unread.clone()).unwrap_or_default()
     }
 
     #[inline]
     fn advance(&mut self, n: usize) {
-        self.octets = &self.octets[n..];
+        assert!(n <= self.unread.len(), "advanced {n} bytes of {}", self.unread.len());
+        self.unread.start += n;
     }
 
     #[inline]
     fn copy_to_bytes(&mut self, n: usize) -> Bytes {
-        let (taken, rest) = self.octets.split_at(n);
-        self.octets = rest;
-        self.memory.slice_ref(taken)
+        let start = self.unread.start;
+        self.advance(n);
+        if self.unread.start < self.memory.len() {
+            return self.memory.slice(start..start + n);
+        }
+        self.unread = 0..0;
+        let mut taken = mem::take(self.memory);
+        taken.advance(start);
+        taken
     }
 }
 

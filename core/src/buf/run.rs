@@ -126,7 +126,7 @@ mod tests {
                     1 => message.advance(wanted.len() / 2),
                     2 => return core::mem::take(message).chunk() == wanted,
                     4 => {
-                        let Some(mut octets) = message.as_contiguous() else { return false };
+                        let Some(mut octets) = message.read_contiguous() else { return false };
                         return octets.copy_to_bytes(wanted.len()) == wanted && !octets.has_remaining();
                     }
                     3 => {

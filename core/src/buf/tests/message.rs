@@ -99,6 +99,29 @@ fn small_fields_are_shared_with_who_asks_for_it() {
     assert!(message.is_empty());
 }
 
+/// A reader of a message in one piece shares its memory, and takes it over with the last of it.
+#[test]
+fn what_lies_in_one_piece_is_read_without_a_copy_and_at_its_end_without_another_handle() {
+    let mut message = MessageBuf::from_bytes(Bytes::from(vec![5; 100]));
+    message.advance(10);
+    let mut octets = message.read_contiguous().expect("one chunk");
+    assert_eq!((octets.remaining(), octets.chunk()), (90, &[5; 90][..]));
+    let first = octets.copy_to_bytes(30);
+    assert!(!first.is_unique(), "the rest is to be read yet");
+    octets.advance(20);
+    drop(first);
+    let last = octets.copy_to_bytes(40);
+    assert!(last.is_unique() && last.len() == 40);
+    assert!(octets.chunk().is_empty() && octets.copy_to_bytes(0).is_empty());
+    assert_eq!((message.len(), message.chunk()), (0, &[][..]));
+
+    let mut message: MessageBuf = [Bytes::from_static(b"one"), Bytes::from_static(b"two")].into_iter().collect();
+    assert!(message.read_contiguous().is_none(), "two chunks");
+    assert_eq!((message.len(), message.chunk()), (6, &b"one"[..]));
+    message.advance(4);
+    assert_eq!(message.read_contiguous().expect("the last").chunk(), b"wo");
+}
+
 /// Sharing a chunk to its last byte goes on with the next chunk.
 #[test]
 fn a_field_that_ends_with_its_chunk_is_followed_by_the_next_chunk() {
