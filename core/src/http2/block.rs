@@ -298,7 +298,7 @@ impl Http2 {
     }
 
     /// Server: a stream of the peer's, whose request is good.
-    #[inline]
+    #[inline(always)]
     pub(super) fn accept(&mut self, id: u32, state: StreamState, content_length: Option<u64>) -> StreamKey {
         let (key, stream) = self.streams.insert(state, self.peer.initial_window, self.local.stream_window());
         stream.id = id;

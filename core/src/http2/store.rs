@@ -76,6 +76,7 @@ impl Store {
     }
 
     /// A stream with these [beginnings](Stream::new), made where it stays.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, state: StreamState, send: u32, recv: u32) -> (StreamKey, &mut Stream) {
         self.len += 1;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -84,8 +85,7 @@ impl Store {
         });
         let slot = &mut self.slots[index as usize];
         let key = StreamKey { index, generation: slot.generation };
-        debug_assert!(slot.stream.is_none());
-        (key, slot.stream.get_or_insert_with(|| Stream::new(state, send, recv)))
+        (key, slot.stream.insert(Stream::new(state, send, recv)))
     }
 
     pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
@@ -121,11 +121,13 @@ impl Store {
     }
 
     /// The stream is on the wire as `id` from now on.
+    #[inline]
     pub(crate) fn bind_id(&mut self, id: u32, key: StreamKey) {
         self.ids.insert(id, key.index);
     }
 
     /// The live stream with this id.
+    #[inline]
     pub(crate) fn by_id(&self, id: u32) -> Option<StreamKey> {
         let index = self.ids.get(id)?;
         let generation = self.slots.get(index as usize)?.generation;
@@ -133,6 +135,7 @@ impl Store {
     }
 
     /// The id is closed: it leaves the index and is remembered.
+    #[inline]
     pub(crate) fn close_id(&mut self, id: u32, how: Closed) {
         self.ids.remove(id);
         self.closed.push(id, how);
@@ -193,7 +196,7 @@ impl IdIndex {
         self.place(id, index);
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, id: u32, index: u32) {
         let home = self.home(id);
         match self.places.get_mut(home) {
@@ -212,6 +215,7 @@ impl IdIndex {
         }
     }
 
+    #[inline]
     fn remove(&mut self, id: u32) {
         let home = self.home(id);
         match self.places.get_mut(home) {

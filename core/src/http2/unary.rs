@@ -160,7 +160,7 @@ impl Region<'_> {
     /// The payload is there: the windows pay for it, and our half ends, by `trailers` if the message does not end it.
     ///
     /// On a server that is all there is to do with the stream, which is [released](Http2::release).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(mut self, trailers: Option<(&mut Template<Headers>, Rest<'_>)>) -> StreamKey {
         let (key, octets) = (self.key, self.octets);
         debug_assert_eq!(self.http.arena.run().len(), self.start + if octets > 0 { HEADER_LEN + octets } else { 0 });
@@ -192,6 +192,19 @@ impl Region<'_> {
         key
     }
 
+    /// There will be nothing behind the head.
+    #[cold]
+    fn give_up(&mut self) {
+        let (key, start) = (self.key, self.start);
+        self.payload().truncate(start);
+        match self.http.side {
+            // Nobody knows of it yet; what is let go before its end is reset.
+            Side::Client => self.http.release(key),
+            // The call still owns the stream.
+            Side::Server => self.http.reset(key, ErrorCode::INTERNAL_ERROR),
+        }
+    }
+
     /// There will be no message, but an outcome behind the head: only while nothing says that the message is the end.
     pub(crate) fn retract(mut self) {
         debug_assert!(!self.end);
@@ -202,17 +215,10 @@ impl Region<'_> {
 }
 
 impl Drop for Region<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if self.is_settled {
-            return;
-        }
-        let (key, start) = (self.key, self.start);
-        self.payload().truncate(start);
-        match self.http.side {
-            // Nobody knows of it yet; what is let go before its end is reset.
-            Side::Client => self.http.release(key),
-            // The call still owns the stream.
-            Side::Server => self.http.reset(key, ErrorCode::INTERNAL_ERROR),
+        if !self.is_settled {
+            self.give_up();
         }
     }
 }

@@ -143,6 +143,7 @@ impl Http2 {
         self.abuse.useful_frame();
     }
 
+    #[inline]
     fn took_response(&mut self, key: StreamKey, len: u32, ending: &Ending) {
         self.recv_window.pass(len);
         self.parser.skip(ending.octets);
