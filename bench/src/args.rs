@@ -14,7 +14,7 @@ use trirpc_bench::load::{Io, Length, Load};
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Serve { addr: String, io: Io, cores: Option<usize>, inlines: InlineHandlers },
+    Serve { addr: String, io: Io, cores: Option<usize>, inlines: InlineHandlers, lends: bool },
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
@@ -31,7 +31,8 @@ pub(crate) fn parse() -> Command {
                 "always" => InlineHandlers::Always,
                 _ => InlineHandlers::default(),
             };
-            Command::Serve { addr: one(given, "addr"), io: io(given), cores: given.get_one("cores").copied(), inlines }
+            let (cores, lends) = (given.get_one("cores").copied(), given.get_flag("lend"));
+            Command::Serve { addr: one(given, "addr"), io: io(given), cores, inlines, lends }
         }
         Some(("load", given)) => Command::Load(Box::new(load(given))),
         Some(("gates", given)) => Command::Gates(gates(given)),
@@ -53,6 +54,7 @@ fn clap() -> Clap {
                 .about("Serve bench.Echo by one thread, or by one a core")
                 .arg(addr().help("Where to listen"))
                 .arg(io_arg())
+                .arg(lend_arg())
                 .arg(
                     Arg::new("cores")
                         .long("cores")
@@ -100,6 +102,7 @@ fn load_command(addr: Arg) -> Clap {
         .about("Call any server of bench.Echo by one thread and print what it costs as one line of JSON")
         .arg(addr)
         .arg(io_arg())
+        .arg(lend_arg())
         .arg(number("server-pid", "0", "Process of the server, to report its CPU time and allocations; 0 for none"))
         .arg(positive(number("conns", "1", "Connections")))
         .arg(positive(number("conc", "1", "Calls in flight, over all connections")))
@@ -111,6 +114,11 @@ fn load_command(addr: Arg) -> Clap {
         .arg(number("calls", "0", "Measure so many operations, from the first one; 0 to go by time"))
         .arg(seconds("warm", "0.5", "Time before the measurement"))
         .arg(seconds("secs", "2", "Time of the measurement"))
+}
+
+fn lend_arg() -> Arg {
+    let help = "Payloads are Bytes that lie where they were received, in place of vectors; a load of unary calls only";
+    Arg::new("lend").long("lend").action(ArgAction::SetTrue).help(help)
 }
 
 fn io_arg() -> Arg {
@@ -183,6 +191,7 @@ fn load(given: &ArgMatches) -> Load {
             message: Operation::message(number("payload") as usize, messages),
         },
         length,
+        lends: given.get_flag("lend"),
     }
 }
 

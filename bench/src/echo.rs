@@ -8,6 +8,7 @@ use tokio::sync::mpsc::channel;
 use trirpc::client::Invoke;
 use trirpc::{Context, Protocol, Sender, Status, Streaming};
 
+use crate::lent;
 use crate::proto::EchoMsg;
 use crate::proto::echo_client::EchoClient;
 use crate::proto::echo_server::Echo;
@@ -50,6 +51,55 @@ impl Echo for EchoService {
         }
         Ok(())
     }
+}
+
+impl lent::echo_server::Echo for EchoService {
+    async fn unary(&self, _cx: &mut Context, request: lent::EchoMsg) -> Result<lent::EchoMsg, Status> {
+        Ok(request)
+    }
+
+    async fn bidi(
+        &self,
+        _cx: &mut Context,
+        rx: &mut Streaming<lent::EchoMsg>,
+        tx: &mut Sender<lent::EchoMsg>,
+    ) -> Result<(), Status> {
+        while let Some(message) = rx.next().await? {
+            tx.send(&message).await?;
+        }
+        Ok(())
+    }
+
+    async fn cstream(&self, _cx: &mut Context, rx: &mut Streaming<lent::EchoMsg>) -> Result<lent::EchoMsg, Status> {
+        let mut last = lent::EchoMsg::default();
+        while let Some(message) = rx.next().await? {
+            last = message;
+        }
+        Ok(last)
+    }
+
+    async fn sstream(
+        &self,
+        _cx: &mut Context,
+        _request: lent::EchoMsg,
+        _tx: &mut Sender<lent::EchoMsg>,
+    ) -> Result<(), Status> {
+        Err(Status::unimplemented("only messages that come in are lent"))
+    }
+}
+
+/// A unary call whose payloads are lent; checks the answer as [`Operation::run`] does.
+///
+/// # Errors
+/// The call's status, or `Internal` for a wrong answer.
+pub async fn call_lent<C: Invoke + Clone>(
+    client: &lent::echo_client::EchoClient<C>,
+    message: &lent::EchoMsg,
+    protocol: Protocol,
+) -> Result<u32, Status> {
+    let answer = client.unary(message.clone()).protocol(protocol).await?;
+    expect(answer.payload.len(), message.payload.len())?;
+    Ok(1)
 }
 
 /// What one operation is.

@@ -16,3 +16,9 @@ pub mod serve;
 pub mod proto {
     trirpc::include_proto!("bench");
 }
+
+/// The same with payloads that are lent: `Bytes` that lie where they were received.
+#[allow(missing_docs, unused_qualifications)]
+pub mod lent {
+    include!(concat!(env!("OUT_DIR"), "/lent/bench.rs"));
+}

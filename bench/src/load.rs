@@ -11,7 +11,8 @@ use trirpc::smol::Spawner;
 use trirpc::{Channel, Config, Connect, EventLoop, Status};
 use trirpc_meter::{Report, Window};
 
-use crate::echo::Operation;
+use crate::echo::{Operation, call_lent};
+use crate::lent::{self, EchoMsg};
 use crate::proto::echo_client::EchoClient;
 use crate::serve::MAX_MESSAGE;
 
@@ -71,6 +72,8 @@ pub struct Load {
     pub io: Io,
     /// What each caller does.
     pub operation: Operation,
+    /// Unary calls with payloads that are `Bytes`, in place of the operation.
+    pub lends: bool,
     /// When it is over.
     pub length: Length,
 }
@@ -101,13 +104,13 @@ pub fn run(load: &Load) -> Result<Report, Status> {
 }
 
 async fn drive(load: &Load, spawner: Spawner) -> Result<Report, Status> {
-    let mut clients = Vec::new();
+    let mut channels = Vec::new();
     for _ in 0..load.connections {
         let mut config = Config::default();
         config.max_recv_message = MAX_MESSAGE;
         config.max_send_message = MAX_MESSAGE;
         let channel = Channel::connect(format!("http://{}", load.addr)).config(config).executor(spawner.clone());
-        clients.push(EchoClient::new(channel.await?));
+        channels.push(channel.await?);
     }
     let left = match load.length {
         Length::Calls(calls) => calls,
@@ -115,9 +118,10 @@ async fn drive(load: &Load, spawner: Spawner) -> Result<Report, Status> {
     };
     let shared = Arc::new(Mutex::new(Shared { window: Window::open(load.server_pid), left }));
     let operation = Arc::new(load.operation.clone());
+    let lent = load.lends.then(|| EchoMsg { payload: load.operation.message.payload.clone().into() });
     let spawn = |caller: usize| {
-        let (client, operation) = (clients[caller % clients.len()].clone(), Arc::clone(&operation));
-        spawner.spawn(call_again_and_again(client, operation, Arc::clone(&shared)))
+        let (channel, operation) = (channels[caller % channels.len()].clone(), Arc::clone(&operation));
+        spawner.spawn(call_again_and_again(channel, operation, lent.clone(), Arc::clone(&shared)))
     };
     let tasks: Vec<_> = (0..load.callers).map(spawn).collect();
     if let Length::Time { warm, measured } = load.length {
@@ -146,10 +150,12 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 async fn call_again_and_again(
-    client: EchoClient<Channel>,
+    channel: Channel,
     operation: Arc<Operation>,
+    lent: Option<EchoMsg>,
     shared: Arc<Mutex<Shared>>,
 ) -> Result<(), Status> {
+    let (client, lending) = (EchoClient::new(channel.clone()), lent::echo_client::EchoClient::new(channel));
     loop {
         {
             let mut shared = lock(&shared);
@@ -159,7 +165,10 @@ async fn call_again_and_again(
             shared.left -= 1;
         }
         let start = Instant::now();
-        let messages = operation.run(&client).await?;
+        let messages = match &lent {
+            Some(message) => call_lent(&lending, message, operation.protocol).await?,
+            None => operation.run(&client).await?,
+        };
         lock(&shared).window.add(start.elapsed(), messages);
     }
 }

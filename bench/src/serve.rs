@@ -8,6 +8,7 @@ use trirpc::{Config, EventLoop, Router, Server};
 use trirpc_meter::allocations;
 
 use crate::echo::EchoService;
+use crate::lent;
 use crate::load::Io;
 use crate::proto::echo_server::EchoServer;
 
@@ -15,18 +16,23 @@ use crate::proto::echo_server::EchoServer;
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// Serves `bench.Echo` on `addr` by one thread, or by an event loop on each of so many `cores`, until the process is
-/// ended.
+/// ended. Payloads are `Vec<u8>`, or `Bytes` if it `lends` them.
 ///
 /// # Errors
 /// The address cannot be listened on, or the listener failed.
-pub fn run(addr: &str, io: Io, cores: Option<usize>, inlines: InlineHandlers) -> io::Result<()> {
+pub fn run(addr: &str, io: Io, cores: Option<usize>, inlines: InlineHandlers, lends: bool) -> io::Result<()> {
     if let Err(error) = allocations::publish() {
         eprintln!("allocations of this server are not published: {error}");
     }
     let mut config = Config::default();
     config.max_recv_message = MAX_MESSAGE;
     config.max_send_message = MAX_MESSAGE;
-    let router = Router::new().add(EchoServer::new(EchoService)).inline_handlers(inlines);
+    let router = if lends {
+        Router::new().add(lent::echo_server::EchoServer::new(EchoService))
+    } else {
+        Router::new().add(EchoServer::new(EchoService))
+    };
+    let router = router.inline_handlers(inlines);
     let server = Server::builder(router).config(config);
     match (cores, io) {
         (Some(cores), _) => smol::block_on(serve(server.cores(cores), addr)),

@@ -51,6 +51,7 @@ def _go(name, role, pinned=True):
 SERVERS = {
     "trirpc": Program(OURS / "trirpc-bench", "serve", profiled=INLINE),
     "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop", profiled=INLINE),
+    "trirpc-lent": Program(OURS / "trirpc-bench", "serve", "--lend", profiled=INLINE),
     "floor": _rust("floor-server", "--io", "epoll"),
     "floor-smol": _rust("floor-server", "--io", "smol"),
     "tonic": _rust("tonic-server"),
@@ -67,6 +68,7 @@ SERVERS = {
 CLIENTS = {
     "trirpc": Program(OURS / "trirpc-bench", "load"),
     "trirpc-loop": Program(OURS / "trirpc-bench", "load", "--io", "loop"),
+    "trirpc-lent": Program(OURS / "trirpc-bench", "load", "--lend"),
     "floor": _rust("floor-client", "--io", "epoll"),
     "floor-smol": _rust("floor-client", "--io", "smol"),
     "tonic": _rust("tonic-client"),
