@@ -37,7 +37,8 @@ const DISCARD: Duration = Duration::from_secs(1);
 /// the lock released, wake whom the hints concern, and write. So what the frames of one read bring about
 /// leaves in one write. When a round finds nothing to do, it stores its waker in the same critical section in
 /// which it found out, so no caller's wake-up is lost; while it runs no caller wakes it. A poll is bounded by
-/// 32 rounds.
+/// 32 rounds, and ends with one that woke somebody: they read what came while it is in the processor's cache, the window
+/// it lies in is free again for the next read, and what they answer leaves in the next round.
 ///
 /// Dropped early, it fails every call of the session, and the transport is dropped with it.
 #[must_use = "a connection does nothing unless its driver is polled"]
@@ -165,6 +166,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
                 self.shared.trim();
             }
             let turn = self.turn(write_blocked, mem::take(&mut may_be_due), now, cx.waker());
+            let has_woken = !self.wakes.is_empty();
             self.deliver();
             match turn {
                 Turn::Work => {}
@@ -185,6 +187,9 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             }
             if !write_blocked {
                 write_blocked = self.write(cx);
+            }
+            if has_woken {
+                break;
             }
         }
         cx.waker().wake_by_ref();

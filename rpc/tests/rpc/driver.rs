@@ -386,6 +386,30 @@ fn a_poll_is_bounded_and_yields() {
     call.take().expect("done").expect("answered");
 }
 
+/// Who is woken has a turn before the driver reads on, so that messages are read while they are in the cache, and the window
+/// that they lie in is free for what follows.
+#[test]
+fn a_driver_lets_those_go_first_that_it_has_woken() {
+    let rig = served(true);
+    let warm = rig.say("what heads say is known");
+    rig.executor.run();
+    warm.take().expect("done").expect("answered");
+    rig.script.reads([Step::Stuck]);
+    let (first, second) = (rig.say("1"), rig.say("2"));
+    rig.executor.run();
+    rig.script.unstick_reads();
+    // Both answers are there, and one poll might read them all in so small pieces.
+    rig.script.reads(vec![Step::UpTo(8); 100]);
+    while first.take().is_none() {
+        assert!(rig.executor.step());
+    }
+    let reads = rig.script.read_calls();
+    assert!(rig.executor.step() && second.take().is_none());
+    assert!(rig.script.read_calls() > reads, "it is the driver's turn");
+    rig.executor.run();
+    assert_eq!(second.take().expect("done").expect("answered"), "2");
+}
+
 /// A driver that has nothing to read does not look again and again, and has one timer.
 #[test]
 fn a_silent_connection_looks_once_more_and_then_sleeps() {
