@@ -124,7 +124,6 @@ impl Decoder {
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
-    #[inline]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         if self.waiting == 0 {
             return None;

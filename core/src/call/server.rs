@@ -89,9 +89,16 @@ impl ServerCall {
         }
     }
 
-    /// Does what the head asks for.
+    /// Does what the head asks for, which mostly is nothing.
     #[inline]
     pub(crate) fn heed_head(&mut self) {
+        let Accepted { request_encoding, content_length, fault, .. } = &*self.request;
+        if request_encoding.is_some() || content_length.is_some() || fault.is_some() {
+            self.heed_fields();
+        }
+    }
+
+    fn heed_fields(&mut self) {
         if let Some(encoding) = self.request.request_encoding {
             self.decoder.allow_compressed(encoding);
         }

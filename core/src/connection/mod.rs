@@ -357,6 +357,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Frees a call's slot; what the engine still has to send of it goes out.
+    #[inline]
     fn remove(&mut self, id: CallId) {
         if let Some(stream) = self.free(id) {
             self.http.release(stream);

@@ -88,12 +88,18 @@ impl ServerState {
     }
 
     /// [`Accepted::read`], or what it gave for the same head.
+    #[inline]
     fn accepted(&mut self, head: Arc<RequestHead>) -> Result<Arc<Accepted>, ResponseHead> {
+        match self.known.find(|(known, _)| Arc::ptr_eq(known, &head)) {
+            Some((_, accepted)) => Ok(Arc::clone(accepted)),
+            None => self.read(head),
+        }
+    }
+
+    /// Reads a head, and keeps what it says if it may come again.
+    fn read(&mut self, head: Arc<RequestHead>) -> Result<Arc<Accepted>, ResponseHead> {
         if !may_recur(&head) {
             return Accepted::read(Arc::unwrap_or_clone(head), &self.limits).map(Arc::new);
-        }
-        if let Some((_, accepted)) = self.known.find(|(known, _)| Arc::ptr_eq(known, &head)) {
-            return Ok(Arc::clone(accepted));
         }
         let accepted = Arc::new(Accepted::read(RequestHead::clone(&head), &self.limits)?);
         self.known.insert((head, Arc::clone(&accepted)));

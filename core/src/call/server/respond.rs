@@ -232,6 +232,7 @@ impl ServerCall {
 
     /// What the head of plain success holds beside [`Accepted::message_head`]. In a dialect whose head tells the outcome
     /// that is for when nothing can be added any more; `own` lends memory.
+    #[inline]
     pub(crate) fn success_rest<'a>(
         &self,
         metadata: &'a Metadata,
