@@ -122,9 +122,12 @@ impl RecvBuf {
     /// Splits the first `n` unread bytes off without copying them.
     pub(crate) fn split_to(&mut self, n: usize) -> Bytes {
         assert!(n <= self.unread, "split {n} of {} unread bytes", self.unread);
-        self.window.advance(mem::take(&mut self.consumed));
         self.unread -= n;
-        self.window.split_to(n).freeze()
+        let consumed = mem::take(&mut self.consumed);
+        // What was consumed leaves with it: one step of the window in place of two.
+        let mut taken = self.window.split_to(consumed + n).freeze();
+        taken.advance(consumed);
+        taken
     }
 
     /// Drops the first `n` unread bytes.
