@@ -121,6 +121,7 @@ impl Codings {
     }
 
     /// Whether messages stay as they are.
+    #[cfg(test)]
     pub(crate) const fn is_none(&self) -> bool {
         self.0.is_none()
     }

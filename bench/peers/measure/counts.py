@@ -51,12 +51,12 @@ def of_command(command, *options):
         return _total(out), run.stdout
 
 
-def core_alone(calls=(1000, 3000), fast="on"):
-    """Instructions of a unary call in the core, both sides, over memory."""
+def core_alone(*words, together=100, calls=(1000, 3000)):
+    """Instructions of a unary call in the core, both sides, over memory, so many in flight."""
     subprocess.run(["cargo", "build", "--locked", "--release", "-p", "trirpc-core", "--example", "unary_cost"],
                    cwd=ROOT, check=True, capture_output=True)
     program = OURS / "examples/unary_cost"
-    totals = [of_command([program, fast, count])[0] for count in calls]
+    totals = [of_command([program, "on", count, together, *words])[0] for count in calls]
     return (totals[1] - totals[0]) / (calls[1] - calls[0])
 
 

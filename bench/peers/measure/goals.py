@@ -117,7 +117,11 @@ def g3():
 
 
 def g4():
-    yield Row("G4", "instructions of both sides in the core", counts.core_alone(), 5000, 3000)
+    # As many in flight as where the anchor comes from, which is h2's server and client in G1 and G2.
+    yield Row("G4", "instructions of both sides in the core, 100 in flight", counts.core_alone(), 5000, 3000)
+    yield Row("G4", "instructions of both sides in the core, 1 in flight", counts.core_alone(together=1))
+    fresh = counts.core_alone("fresh")
+    yield Row("G4", "instructions of both sides in the core, 100 in flight, no head like another", fresh)
 
 
 def g5():

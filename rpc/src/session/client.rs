@@ -10,7 +10,7 @@ use trirpc_core::call::{CallOptions, Code, Metadata, Origin, Recv, Status};
 use trirpc_core::{CallId, CallMut, Client, Connection, Event, Instant, OpenError, SendError};
 
 use super::send::over;
-use super::slots::{Attached, Slot, register};
+use super::slots::{Attached, Discarded, Slot, register};
 use super::{SessionRole, Shared, State};
 use crate::compress::Inflater;
 use crate::intercept::{Hooks, Observed};
@@ -315,7 +315,7 @@ impl Carrier for Shared<Client> {
         let (mut released, mut observed) = (None, None);
         self.with(|state, now| {
             released = state.release(key, half, cancel, now);
-            observed = released.as_mut().and_then(|released| released.slot.as_mut()?.last_observed(now));
+            observed = released.as_mut().and_then(|released| released.rest.slot.as_mut()?.last_observed(now));
         });
         let hooks = observed.and_then(Observed::into_hooks);
         if let (Some(released), Some(hooks)) = (released, hooks) {
@@ -431,15 +431,15 @@ impl State<Client> {
         }
         // It is gone already if its outcome was taken.
         let status = self.conn.call(slot.id).and_then(CallMut::<Client>::release);
-        let slot = self.slots.discard(key, |role| role.message.is_none());
-        Some(Released { slot, status })
+        let rest = self.slots.discard(key, |role| role.message.is_none());
+        Some(Released { rest, status })
     }
 }
 
 /// A call that nobody holds any more.
 struct Released {
-    /// If it must not be dropped under the lock.
-    slot: Option<Box<Slot<ClientSlot>>>,
+    /// What must not be dropped under the lock.
+    rest: Discarded<ClientSlot>,
     /// Its outcome, if it was known.
     status: Option<Status>,
 }

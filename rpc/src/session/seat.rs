@@ -11,9 +11,10 @@ use trirpc_core::{CallMut, Instant, SendError, Server};
 
 use super::send::{is_inline, over};
 use super::server::{Ended, ServerSlot};
-use super::slots::register;
+use super::slots::{Discarded, register};
 use super::{SessionRole, Shared};
 use crate::cancel::Signal;
+use crate::compress::Codings;
 use crate::raw::{CallKey, Carrier, Encode, Erased, send_status};
 use crate::server::{Request, Router};
 
@@ -187,7 +188,7 @@ impl CallSeat {
         if self.shared.observes {
             self.shared.answer(self.key);
         }
-        let (mut ended, mut dropped) = (None, None);
+        let (mut ended, mut dropped, mut coded) = (None, None, Codings::default());
         self.shared.with(|state, now| {
             dropped = state.extra.spare.keep(request);
             let Some(slot) = state.slots.find(self.key) else { return };
@@ -198,7 +199,8 @@ impl CallSeat {
             }
             slot.message_sent(len.unwrap_or_default(), now);
             let (id, headers) = (slot.id, slot.role.headers.take());
-            let slot = state.slots.discard(self.key, ServerSlot::is_bare);
+            let Discarded { codings, slot } = state.slots.discard(self.key, ServerSlot::is_bare);
+            coded = codings;
             // The core answers for a codec that failed; a call that has ended needs no answer.
             let outcome = match state.conn.call(id) {
                 Some(call) => {
@@ -214,7 +216,7 @@ impl CallSeat {
             ended = Some(Ended { _slot: *slot, observed, outcome });
         });
         // With the lock released.
-        drop(dropped);
+        drop((dropped, coded));
         if let Some(ended) = ended {
             ended.settle();
         }

@@ -52,9 +52,9 @@ impl Attached {
 }
 
 impl<X> Slot<X> {
-    /// Whether there is nothing in it to be dropped, what the role keeps left aside.
+    /// Whether there is nothing in it to be dropped, the codings and what the role keeps left aside.
     fn is_bare(&self) -> bool {
-        self.recv.is_none() && self.send.is_none() && self.codings.is_none() && self.observed.is_none()
+        self.recv.is_none() && self.send.is_none() && self.observed.is_none()
     }
 
     /// The hooks, to be run with the lock released, unless they have seen the response.
@@ -102,6 +102,13 @@ impl<X> Slot<X> {
             observed.marks.message_received(len, now);
         }
     }
+}
+
+/// What is left of a slot that was discarded, to be dropped once the lock is released: it may run code of others.
+pub(crate) struct Discarded<X> {
+    pub(crate) codings: Codings,
+    /// The rest, without the codings. There seldom is one, hence the box.
+    pub(crate) slot: Option<Box<Slot<X>>>,
 }
 
 /// Which halves of a call are still owned by somebody.
@@ -192,17 +199,24 @@ impl<X> Slots<X> {
         Some(slot)
     }
 
-    /// Removes a slot, and returns it if there is something in it to be dropped; `is_bare` says whether the role keeps
-    /// nothing of that kind. It is seldom returned, hence the box.
-    pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Option<Box<Slot<X>>> {
-        let entry = self.entries.get_mut(key.index()).filter(|entry| entry.generation == key.generation())?;
-        if !entry.slot.as_ref().is_some_and(|slot| slot.is_bare() && is_bare(&slot.role)) {
-            return self.remove(key).map(Box::new);
+    /// Removes a slot, and returns what of it is to be dropped; `is_bare` says whether the role keeps nothing of that
+    /// kind.
+    pub(crate) fn discard(&mut self, key: CallKey, is_bare: impl FnOnce(&X) -> bool) -> Discarded<X> {
+        let entry = self.entries.get_mut(key.index()).filter(|entry| entry.generation == key.generation());
+        let Some(place) = entry.map(|entry| &mut entry.slot) else {
+            return Discarded { codings: Codings::default(), slot: None };
+        };
+        let Some(slot) = place else {
+            return Discarded { codings: Codings::default(), slot: None };
+        };
+        let codings = mem::take(&mut slot.codings);
+        if slot.is_bare() && is_bare(&slot.role) {
+            // A slot that is bare has nothing to drop, which the compiler cannot know.
+            mem::forget(place.take());
+            self.len -= 1;
+            return Discarded { codings, slot: None };
         }
-        // A slot that is bare has nothing to drop, which the compiler cannot know.
-        mem::forget(entry.slot.take());
-        self.len -= 1;
-        None
+        Discarded { codings, slot: self.remove(key).map(Box::new) }
     }
 
     /// Gives the memory back if there is no call.
@@ -245,6 +259,7 @@ mod tests {
     use trirpc_core::{Client, Config, Connection, Endpoint, HttpVersion};
 
     use super::*;
+    use crate::compress::{Compressions, Compressor};
 
     static SAY: MethodSpec = MethodSpec::new("/t.Echo/Say", CallKind::Unary, false);
 
@@ -265,8 +280,8 @@ mod tests {
             assert_eq!(slots.len(), 3, "calls keep their slots");
             for key in &keys {
                 assert_eq!(slots.find(*key).map(|slot| slot.role), Some(round));
-                assert!(slots.discard(*key, |_| true).is_none() && slots.find(*key).is_none());
-                assert!(slots.discard(*key, |_| true).is_none(), "it is gone");
+                assert!(slots.discard(*key, |_| true).slot.is_none() && slots.find(*key).is_none());
+                assert!(slots.discard(*key, |_| true).slot.is_none(), "it is gone");
             }
             old.extend(keys);
             if round % 2 == 0 {
@@ -280,10 +295,14 @@ mod tests {
     fn what_may_run_code_of_others_is_not_dropped_with_its_slot() {
         let (ids, mut slots) = (ids(1), Slots::new());
         let key = slots.insert(ids[0], Attached::default(), ());
-        assert!(slots.discard(key, |()| false).is_some(), "the role says so");
+        assert!(slots.discard(key, |()| false).slot.is_some(), "the role says so");
         let key = slots.insert(ids[0], Attached::default(), ());
         slots.find(key).expect("there").recv = Some(Waker::noop().clone());
-        assert!(slots.discard(key, |()| true).is_some(), "a waker");
+        assert!(slots.discard(key, |()| true).slot.is_some(), "a waker");
+        let codings = Codings::new(Compressions::default(), Compressor::default());
+        let key = slots.insert(ids[0], Attached { codings, ..Attached::default() }, ());
+        let discarded = slots.discard(key, |()| true);
+        assert!(discarded.slot.is_none() && !discarded.codings.is_none(), "compressions");
         assert_eq!(slots.len(), 0);
     }
 }
