@@ -129,14 +129,15 @@ impl<A: Application> Run<A> {
     /// Drives the connection as a driver does, with an application that takes and answers, to its end and beyond.
     fn turn_by_turn(mut self, bytes: &[u8], cuts: Cuts, is_cut_off: bool) {
         let (mut fed, mut seen) = (0, 0);
+        let judged = completed(bytes, A::HOSTILE == Side::Client);
         for piece in cuts.pieces(bytes) {
             // The connection may act on a frame before its end, say before its padding: the judge sees it whole.
             fed += piece.len();
             let start = seen;
             while seen < fed {
-                seen += frame_len(&bytes[seen..], seen == 0 && A::HOSTILE == Side::Client);
+                seen += frame_len(&judged[seen..], seen == 0 && A::HOSTILE == Side::Client);
             }
-            self.trace.observe(A::HOSTILE, &bytes[start..seen]);
+            self.trace.observe(A::HOSTILE, &judged[start..seen]);
             self.input.extend(piece);
             self.turn();
         }
@@ -199,6 +200,21 @@ fn frame_len(bytes: &[u8], is_preface: bool) -> usize {
         _ => bytes.len(),
     };
     len.min(bytes.len())
+}
+
+/// `bytes`, with zeros behind a last frame that is cut: the connection may have acted on what there is of it.
+fn completed(bytes: &[u8], begins_with_preface: bool) -> Vec<u8> {
+    const MAX_FRAME: usize = 9 + 16 * 1024;
+    let mut completed = bytes.to_vec();
+    let mut at = if begins_with_preface { PREFACE.len().min(bytes.len()) } else { 0 };
+    while let Some(&[a, b, c, ..]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<9>()) {
+        let len = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
+        at += len;
+        if at > bytes.len() && len <= MAX_FRAME {
+            completed.resize(at, 0);
+        }
+    }
+    completed
 }
 
 /// What is done with the calls of a connection.
