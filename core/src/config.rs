@@ -1,92 +1,16 @@
 //! Limits and switches of one connection: every bound of the core is a field here.
 
+mod profiles;
+mod text;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
+pub use text::ConfigError;
+use text::{Reason, Setting};
+
 use crate::encodings::Encodings;
-
-/// One text value of a [`Config`] field.
-trait Setting: Sized {
-    /// What the error message says the field accepts.
-    const ACCEPTS: &'static str;
-    fn parse(text: &str) -> Option<Self>;
-    fn write(&self) -> String;
-}
-
-impl Setting for usize {
-    const ACCEPTS: &'static str = "a whole number, or `unlimited`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "unlimited" => Some(Self::MAX),
-            digits => digits.parse().ok(),
-        }
-    }
-
-    fn write(&self) -> String {
-        match *self {
-            Self::MAX => "unlimited".to_string(),
-            number => number.to_string(),
-        }
-    }
-}
-
-impl Setting for u32 {
-    const ACCEPTS: &'static str = "a whole number below 4294967296";
-
-    fn parse(text: &str) -> Option<Self> {
-        text.parse().ok()
-    }
-
-    fn write(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Setting for bool {
-    const ACCEPTS: &'static str = "`on` or `off`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "on" | "true" => Some(true),
-            "off" | "false" => Some(false),
-            _ => None,
-        }
-    }
-
-    fn write(&self) -> String {
-        if *self { "on" } else { "off" }.to_string()
-    }
-}
-
-impl Setting for Option<Duration> {
-    const ACCEPTS: &'static str = "a number with a unit (`ms`, `s` or `m`), or `off`";
-
-    fn parse(text: &str) -> Option<Self> {
-        if text == "off" {
-            return Some(None);
-        }
-        let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-        let (digits, unit) = text.split_at(unit_at);
-        let number: u64 = digits.parse().ok()?;
-        match unit {
-            "ms" => Some(Some(Duration::from_millis(number))),
-            "s" => Some(Some(Duration::from_secs(number))),
-            "m" => Some(Some(Duration::from_secs(number.checked_mul(60)?))),
-            _ => None,
-        }
-    }
-
-    fn write(&self) -> String {
-        match self {
-            None => "off".to_string(),
-            Some(d) if d.subsec_nanos() == 0 => alloc::format!("{}s", d.as_secs()),
-            Some(d) => alloc::format!("{}ms", d.as_millis()),
-        }
-    }
-}
 
 macro_rules! config {
     (
@@ -252,94 +176,5 @@ config! {
         /// Server: names of the compressions that it uses for clients that accept them, besides the request's
         /// own. Whoever sends messages compresses them. Default none.
         send_compressions: Encodings;
-    }
-}
-
-impl Config {
-    /// Small limits for devices with tens of kilobytes of memory.
-    pub fn embedded() -> Self {
-        Self {
-            max_concurrent_streams: 4,
-            initial_stream_window: 4 * 1024,
-            initial_connection_window: 64 * 1024 - 1,
-            max_header_list: 2 * 1024,
-            max_send_header_list: 2 * 1024,
-            max_headers: 32,
-            max_known_heads: 2,
-            header_table: 512,
-            max_recv_message: 4 * 1024,
-            recv_ahead: 0,
-            max_reserved: 8 * 1024,
-            transmit_target: 2 * 1024,
-            send_buffer: 4 * 1024,
-            copy_below: 512,
-            pool_bytes: 0,
-            max_pending: 4,
-            max_control_queue: 64,
-            max_closed_streams: 16,
-            ..Self::default()
-        }
-    }
-}
-
-/// A text pair that does not fit [`Config`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    name: String,
-    reason: Reason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Reason {
-    Name,
-    Value { value: String, accepts: &'static str },
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
-            Reason::Name => {
-                write!(f, "unknown setting `{}`; known are ", self.name)?;
-                for (i, name) in NAMES.iter().enumerate() {
-                    write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
-                }
-                Ok(())
-            }
-            Reason::Value { value, accepts } => {
-                write!(f, "`{value}` is no value of `{}`: it takes {accepts}", self.name)
-            }
-        }
-    }
-}
-
-impl core::error::Error for ConfigError {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_pairs_round_trip() {
-        for config in [Config::default(), Config::embedded()] {
-            let mut copy = Config::default();
-            for (name, value) in config.pairs() {
-                copy.set(name, &value).expect("own pairs are accepted");
-            }
-            assert_eq!(copy, config);
-        }
-    }
-
-    #[test]
-    fn a_wrong_name_or_type_names_what_is_accepted() {
-        let mut config = Config::default();
-        let error = config.set("max-recv-mesage", "1").unwrap_err().to_string();
-        assert!(error.contains("max-recv-message"), "{error}");
-        let error = config.set("max-recv-message", "many").unwrap_err().to_string();
-        assert!(error.contains("whole number"), "{error}");
-        let error = config.set("drain-timeout", "5").unwrap_err().to_string();
-        assert!(error.contains("unit"), "{error}");
-        let error = config.set("lenient-grpc-message", "maybe").unwrap_err().to_string();
-        assert!(error.contains("`on` or `off`"), "{error}");
-        assert_eq!(config, Config::default());
     }
 }
