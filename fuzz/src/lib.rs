@@ -5,14 +5,23 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+pub mod clock;
 mod coalesce;
 mod connection;
 mod envelope;
 mod frame;
+pub mod frames;
+pub mod generate;
 mod hpack;
+mod huffman;
 mod input;
 mod metadata;
+pub mod model;
 pub mod oracle;
+pub mod pair;
+pub mod pipe;
+pub mod random;
+pub mod script;
 pub mod trace;
 mod triple;
 mod validate;
@@ -22,7 +31,9 @@ pub use connection::{client_bytes, server_bytes};
 pub use envelope::envelope;
 pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
+pub use huffman::huffman;
 pub use metadata::metadata;
+pub use model::e2e_sim;
 pub use triple::{triple_error_json, triple_unary};
 pub use validate::validate;
 
@@ -33,10 +44,12 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("client_bytes", client_bytes),
     ("coalesce_model", coalesce_model),
+    ("e2e_sim", e2e_sim),
     ("envelope", envelope),
     ("frame", frame),
     ("hpack_decode", hpack_decode),
     ("hpack_roundtrip", hpack_roundtrip),
+    ("huffman", huffman),
     ("metadata", metadata),
     ("server_bytes", server_bytes),
     ("triple_error_json", triple_error_json),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use trirpc_core::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder, ListLimits};
 use trirpc_core::http::{Field, HeaderName};
 use trirpc_fuzz::oracle::{self, List, Opinion};
-use trirpc_fuzz::{hpack_decode, hpack_roundtrip};
+use trirpc_fuzz::{hpack_decode, hpack_roundtrip, huffman};
 use trirpc_tests::sources::root;
 
 fn encode(encoder: &mut Encoder, list: &List) -> Bytes {
@@ -100,6 +100,19 @@ quickcheck! {
         let framed = [&(octets.len() as u16).to_be_bytes()[..], &octets].concat();
         hpack_decode(&framed);
         hpack_decode(&octets);
+        true
+    }
+
+    /// `h2:P13`: strings of any length, as code and as text, whole and with one octet changed.
+    fn huffman_code_is_read_as_it_is_defined(octets: Vec<u8>, at: usize, change: u8) -> bool {
+        huffman(&octets);
+        let mut block = BytesMut::new();
+        Encoder::new(0).field(&HeaderName::from_static("x"), &octets, false, &mut block);
+        if !block.is_empty() {
+            let at = at % block.len();
+            block[at] ^= change;
+        }
+        huffman(&block);
         true
     }
 

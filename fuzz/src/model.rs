@@ -13,9 +13,9 @@ use trirpc_core::buf::{Encoded, MessageBuf};
 use trirpc_core::call::{CallKind, CallOptions, Code, Metadata, MethodSpec, Recv, Status};
 use trirpc_core::{CallId, ErrorCode, OpenError, SendError};
 
-use crate::generate::{self, Op, Script};
 use crate::pair::{Pair, Setup};
 use crate::random::Random;
+use crate::script::{self, Op, Script};
 use crate::trace::{Frame, Side};
 
 static METHODS: [(CallKind, MethodSpec); 4] = [
@@ -24,6 +24,11 @@ static METHODS: [(CallKind, MethodSpec); 4] = [
     (CallKind::ServerStreaming, MethodSpec::new("/t.Model/Server", CallKind::ServerStreaming, false)),
     (CallKind::Bidi, MethodSpec::new("/t.Model/Bidi", CallKind::Bidi, false)),
 ];
+
+/// Two honest ends over a network that splits, delays and stops, driven by a [`Script`].
+pub fn e2e_sim(data: &[u8]) {
+    run(&Script::read(data));
+}
 
 /// Runs `script`.
 ///
@@ -106,8 +111,8 @@ impl Model {
     fn new(seed: u64) -> Self {
         let mut setup = Setup::random_network(seed);
         let random = &mut Random::new(seed);
-        setup.client = generate::config(random);
-        setup.server = generate::config(random);
+        setup.client = script::config(random);
+        setup.server = script::config(random);
         // Beside the reservations of all messages, one incomplete message is always admitted on a client.
         let reserve = [&setup.client, &setup.server].map(|config| config.max_reserved as u64);
         Self {
