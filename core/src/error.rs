@@ -8,6 +8,8 @@ use core::fmt;
 
 use bytes::Bytes;
 
+use crate::sniff::Sniffed;
+
 /// HTTP/2 error code of RST_STREAM and GOAWAY (RFC 9113 §7).
 ///
 /// Unknown codes are kept as they are: they end a call or a connection, never the parser.
@@ -224,6 +226,8 @@ pub enum ConnectionError {
     Aborted(ErrorCode),
     /// The peer broke the protocol; a GOAWAY with this code is queued.
     Misbehaved(PeerMisbehaved),
+    /// Server: the client speaks another protocol. It was told nothing, for it would not understand.
+    Foreign(Sniffed),
     /// The peer ended the connection with GOAWAY.
     PeerClosed(GoAway),
     /// The transport failed or ended.
@@ -238,6 +242,7 @@ impl fmt::Display for ConnectionError {
             Self::Shutdown => f.write_str("connection shut down"),
             Self::Aborted(code) => write!(f, "connection aborted: {code}"),
             Self::Misbehaved(fault) => fmt::Display::fmt(fault, f),
+            Self::Foreign(protocol) => write!(f, "the peer speaks {protocol}, not HTTP/2"),
             Self::PeerClosed(go_away) => fmt::Display::fmt(go_away, f),
             Self::Transport(error) => fmt::Display::fmt(error, f),
             Self::Timeout(timeout) => fmt::Display::fmt(timeout, f),

@@ -46,6 +46,7 @@ mod connection;
 mod encodings;
 mod error;
 mod event;
+mod sniff;
 mod time;
 
 pub use call::Outcome;
@@ -57,4 +58,5 @@ pub use error::{
 };
 pub use event::{CallId, Event, HttpVersion};
 pub use http2::Side;
+pub use sniff::{Sniffed, sniff};
 pub use time::Instant;

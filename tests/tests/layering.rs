@@ -177,9 +177,10 @@ fn licence_expressions_are_read_with_their_precedence() {
 }
 
 /// Modules of the core, each with those it may name. The base row lists what needs no permission.
-const CORE_BASE: &[&str] = &["error", "time", "encodings", "config", "event"];
+const CORE_BASE: &[&str] = &["error", "sniff", "time", "encodings", "config", "event"];
 const CORE_MODULES: &[(&str, &[&str])] = &[
     ("error", &[]),
+    ("sniff", &[]),
     ("time", &[]),
     ("encodings", &[]),
     ("config", &[]),

@@ -171,7 +171,7 @@ impl Status {
     pub fn from_connection(error: &ConnectionError) -> Self {
         let (code, origin) = match error {
             ConnectionError::Shutdown | ConnectionError::Aborted(_) => (Code::Unavailable, Origin::Local),
-            ConnectionError::Misbehaved(_) => (Code::Internal, Origin::Peer),
+            ConnectionError::Misbehaved(_) | ConnectionError::Foreign(_) => (Code::Internal, Origin::Peer),
             ConnectionError::PeerClosed(go_away) => (tables::go_away_code(go_away.code), Origin::Peer),
             ConnectionError::Transport(_) | ConnectionError::Timeout(_) => (Code::Unavailable, Origin::Transport),
         };

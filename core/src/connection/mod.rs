@@ -30,6 +30,7 @@ use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
+use crate::sniff::{Sniffed, sniff};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
 use events::Events;
@@ -51,6 +52,8 @@ pub struct Connection<R: Role> {
     events: Events,
     state: R::State,
     phase: Phase,
+    /// Server: which protocol the client speaks is not known yet. Until it is, nothing is sent.
+    is_sniffing: bool,
     /// Unary messages that need not wait are encoded straight into the output.
     unary_fast_path: bool,
     /// Memory of the large messages that were received, for the next ones.
@@ -79,6 +82,7 @@ impl<R: Role> Connection<R> {
             events: Events::new(),
             state,
             phase: Phase::Open,
+            is_sniffing: false,
             now,
         }
     }
@@ -89,6 +93,9 @@ impl<R: Role> Connection<R> {
     /// for the next call; bytes of any split give the same outcome.
     pub fn handle_input(&mut self, input: &mut RecvBuf, now: Instant) {
         let now = self.advance(now);
+        if self.is_sniffing && !self.recognise(input, now) {
+            return;
+        }
         while let Some(incoming) = self.http.next(input, now) {
             match incoming {
                 Incoming::Data { stream, call, len, end } => self.deliver(stream, call, input, len, end),
@@ -166,6 +173,9 @@ impl<R: Role> Connection<R> {
     /// What is still in `out` tells the core what was not written yet, so pass the same `out` each time.
     pub fn poll_transmit(&mut self, out: &mut Transmit, now: Instant) -> bool {
         let now = self.advance(now);
+        if self.is_sniffing {
+            return false;
+        }
         let more = self.http.poll_transmit(out, now);
         // Output makes room in send buffers, and ends streams.
         self.pump(now);
@@ -218,12 +228,12 @@ impl<R: Role> Connection<R> {
 
     /// True if [`poll_transmit`](Self::poll_transmit) or [`poll_event`](Self::poll_event) has something.
     pub fn wants_poll(&self) -> bool {
-        !self.events.is_empty() || self.http.wants_transmit()
+        !self.events.is_empty() || self.wants_transmit()
     }
 
     /// True once the connection is over and all its output was handed out.
     pub fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed && !self.http.wants_transmit()
+        self.phase == Phase::Closed && !self.wants_transmit()
     }
 
     /// Calls whose slot was not released yet.
@@ -234,6 +244,27 @@ impl<R: Role> Connection<R> {
     /// The limits in force.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn wants_transmit(&self) -> bool {
+        !self.is_sniffing && self.http.wants_transmit()
+    }
+
+    // ---- the first octets ------------------------------------------------------------------------
+
+    /// Whether the engine may have the input: it is HTTP/2. Anything else ends the connection without a word.
+    #[cold]
+    fn recognise(&mut self, input: &mut RecvBuf, now: Instant) -> bool {
+        match sniff(input.data()) {
+            None => return false,
+            Some(Sniffed::Http2) => self.is_sniffing = false,
+            Some(other) => {
+                input.skip(input.len());
+                self.http.leave(ConnectionError::Foreign(other));
+                self.pump(now);
+            }
+        }
+        !self.is_sniffing
     }
 
     // ---- from the engine to the calls ------------------------------------------------------------
@@ -342,6 +373,10 @@ impl<R: Role> Connection<R> {
             return;
         }
         self.phase = Phase::Closed;
+        if core::mem::take(&mut self.is_sniffing) {
+            // Nobody is known to be there who would understand a GOAWAY.
+            self.http.lose_output();
+        }
         let ids: Vec<CallId> = self.calls.ids().collect();
         for id in ids {
             R::connection_lost(self, id, &error);

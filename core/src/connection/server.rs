@@ -108,14 +108,21 @@ impl ServerState {
 }
 
 impl Connection<Server> {
-    /// A server. SETTINGS are queued at once.
+    /// A server.
     ///
-    /// `version` is what ALPN or prior knowledge decided; with `None` the first bytes decide, which at
-    /// present leaves HTTP/2 with prior knowledge.
+    /// `version` is what ALPN decided, or whoever looked at the first octets: SETTINGS are queued at once, and a client
+    /// that does not speak it is told so by GOAWAY. With `None` the connection looks at the first octets itself
+    /// ([`sniff`](crate::sniff)): it sends nothing before it knows them to be HTTP/2's, and nothing at all to a client
+    /// that speaks anything else, or remains silent; it ends with [`ConnectionError::Foreign`] then, or when
+    /// `handshake_timeout` is over, which runs from `now` in any case.
     pub fn new(config: Arc<Config>, version: Option<HttpVersion>, now: Instant) -> Self {
-        let (None | Some(HttpVersion::Http2)) = version;
         let state = ServerState::new(&config);
-        Self::with_state(config, state, now)
+        let mut conn = Self::with_state(config, state, now);
+        conn.is_sniffing = match version {
+            None => true,
+            Some(HttpVersion::Http2) => false,
+        };
+        conn
     }
 
     /// The next call that a client opened: its head is there, its messages are not yet. Look at its

@@ -562,5 +562,6 @@ fn released_calls_leave_no_events() {
     assert!(pair.client.poll_event().is_none());
 }
 
+mod detect;
 mod triple;
 mod whole;

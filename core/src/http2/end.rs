@@ -89,8 +89,14 @@ impl Http2 {
         self.lose_output();
     }
 
+    /// Ends the connection without a word.
+    pub(crate) fn leave(&mut self, error: ConnectionError) {
+        self.end(error);
+        self.lose_output();
+    }
+
     /// What is in the arena will not be handed out.
-    pub(super) fn lose_output(&mut self) {
+    pub(crate) fn lose_output(&mut self) {
         self.arena = Arena::new(0, 0);
         self.is_output_lost = true;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trirpc_core::{Config, Connection, HttpVersion, Server};
+use trirpc_core::{Config, Connection, Server};
 
 use super::router::Router;
 use super::task::ServerTask;
@@ -28,7 +28,7 @@ pub fn serve_connection<T: Transport, Z: Time>(
     spawn: impl FnMut(ServerTask) + MaybeSend + 'static,
 ) -> (ServerSession, Driver<T, Server, Z>) {
     let config = router.compressions().announce(config);
-    let conn = Connection::<Server>::new(config, Some(HttpVersion::Http2), time.now());
+    let conn = Connection::<Server>::new(config, None, time.now());
     let served = Served::new(router, io.peer());
     let shared = Shared::new(conn, served.clone(), served.into(), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), Dispatch::new(spawn), time);
