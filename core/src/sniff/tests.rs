@@ -3,7 +3,9 @@ use alloc::vec::Vec;
 use quickcheck::quickcheck;
 
 use super::*;
-use crate::http2::frame::PREFACE;
+
+/// All of it (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What each prefix says, octet by octet, and that the answer is not taken back.
 fn decided_after(octets: &[u8]) -> Option<(usize, Sniffed)> {
