@@ -22,6 +22,7 @@ pub mod pair;
 pub mod pipe;
 pub mod random;
 pub mod script;
+mod scripted;
 pub mod trace;
 mod triple;
 mod validate;
@@ -34,6 +35,7 @@ pub use hpack::{hpack_decode, hpack_roundtrip};
 pub use huffman::huffman;
 pub use metadata::metadata;
 pub use model::e2e_sim;
+pub use scripted::{client_conn, server_conn};
 pub use triple::{triple_error_json, triple_unary};
 pub use validate::validate;
 
@@ -43,6 +45,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("client_bytes", client_bytes),
+    ("client_conn", client_conn),
     ("coalesce_model", coalesce_model),
     ("e2e_sim", e2e_sim),
     ("envelope", envelope),
@@ -52,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     ("huffman", huffman),
     ("metadata", metadata),
     ("server_bytes", server_bytes),
+    ("server_conn", server_conn),
     ("triple_error_json", triple_error_json),
     ("triple_unary", triple_unary),
     ("validate", validate),

@@ -108,6 +108,16 @@ impl Trace {
         self.rules.connection_credit(side)
     }
 
+    /// What `side` may still send on a stream, by its window and the connection's.
+    pub fn credit(&self, side: Side, stream: u32) -> i64 {
+        self.rules.credit(side, stream)
+    }
+
+    /// What `side` may still send on a stream by its own window.
+    pub fn stream_credit(&self, side: Side, stream: u32) -> i64 {
+        self.rules.stream_credit(side, stream)
+    }
+
     /// The last `frames` frames, for people.
     pub fn tail(&self, frames: usize) -> impl fmt::Display + '_ {
         Tail { trace: self, skip: self.entries.len().saturating_sub(frames) }

@@ -185,13 +185,14 @@ impl Connection<Server> {
         }
     }
 
-    /// Ends the response with `status` and lets go of the stream; the engine sends what is queued.
+    /// Ends the response with `status`; the engine sends what is queued. The stream keeps its place until the call's slot
+    /// is freed: whoever works on the call still counts.
     fn answer(&mut self, id: CallId, status: &Status, trailers: &Metadata) -> Result<(), SendError> {
         let Some(call) = self.calls.get_mut(id) else { return Err(SendError::Finished) };
         call.is_over = true;
         let stream = call.stream;
         let answered = answer(&mut self.http, stream, &mut call.machine, status, trailers);
-        self.http.release(stream);
+        self.http.stop_reading(stream);
         answered
     }
 

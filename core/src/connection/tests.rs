@@ -565,3 +565,36 @@ fn released_calls_leave_no_events() {
 mod detect;
 mod triple;
 mod whole;
+
+/// `h2:T5`, `h2:P11`: a call that we end ourselves, because its time is up or its request too large, holds its slot until
+/// its handler has let go, or a client could have us run as many as it likes.
+#[test]
+fn a_call_that_we_end_ourselves_counts_until_its_handler_is_gone() {
+    for is_too_large in [false, true] {
+        let mut limits = Config::default();
+        (limits.max_concurrent_streams, limits.max_recv_message) = (1, 100);
+        let mut pair = Pair::with(Config::default(), limits);
+        pair.drive();
+        let mut options = CallOptions::default();
+        options.timeout = (!is_too_large).then(|| Duration::from_millis(20));
+        let first = pair.client.open(&COLLECT, &options, "proto", pair.now).unwrap();
+        let handled = pair.accept(CallKind::ClientStreaming);
+        if is_too_large {
+            let request = Bytes::from_static(&[0; 101]);
+            pair.client.call(first).unwrap().send(&Octets, &request, pair.now).unwrap();
+            pair.drive();
+        } else {
+            pair.pass(Duration::from_millis(20));
+        }
+        assert!(pair.server_call(handled).is_over() && pair.client.call(first).unwrap().status().is_some());
+        pair.client.call(first).unwrap().release();
+
+        let second = pair.open_unary(&CallOptions::default(), b"x");
+        pair.drive();
+        assert!(pair.server.accept().is_none(), "a second handler beside the first");
+        assert!(pair.client.call(second).unwrap().unprocessed());
+        pair.server_call(handled).release();
+        pair.open_unary(&CallOptions::default(), b"x");
+        pair.accept(CallKind::Unary);
+    }
+}

@@ -2,19 +2,15 @@
 
 use alloc::vec::Vec;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::dynamic_table::DynamicTable;
-use super::strings::Strings;
 use super::{DecodeError, FIRST_DYNAMIC, huffman, integer, static_table};
 use crate::http::{Field, HeaderName};
 
 /// Room made at once for decoded Huffman strings, in bytes. Neighbouring strings share it, and a
 /// string that is kept keeps no more than this, or its own size.
 const CHUNK: usize = 1024;
-
-/// Most bytes of such room that is full and waited for until the strings in it are let go.
-const MAX_CHUNKS: usize = 4 * CHUNK;
 
 /// Table size updates that may begin a block (RFC 7541 §4.2): the smallest size, then the last.
 const MAX_SIZE_UPDATES: usize = 2;
@@ -50,8 +46,7 @@ impl ListSize {
 /// Decodes header blocks in the order of their arrival.
 ///
 /// Memory: the dynamic table, at most the larger of 4 KiB and the sizes ever allowed, by the RFC's
-/// count; twice as much for strings of it that are held elsewhere; 1 KiB for the Huffman string at hand; and 1 KiB for
-/// those handed out last, up to 5 KiB while they are held.
+/// count, and 1 KiB each for the Huffman string at hand and for those handed out last.
 pub struct Decoder {
     table: DynamicTable,
     /// Largest table size that the peer may choose.
@@ -61,7 +56,7 @@ pub struct Decoder {
     /// The Huffman string at hand; initialised.
     decoded: Vec<u8>,
     /// Where those are copied to that are handed out and enter no table.
-    strings: Strings,
+    chunk: BytesMut,
     /// How often the table, or what the next block must begin with, has changed.
     generation: u64,
     poisoned: bool,
@@ -84,7 +79,7 @@ impl Decoder {
             limit: max_table_size as usize,
             demanded: None,
             decoded: Vec::new(),
-            strings: Strings::new(CHUNK, MAX_CHUNKS),
+            chunk: BytesMut::new(),
             generation: 0,
             poisoned: false,
         }
@@ -130,8 +125,10 @@ impl Decoder {
             return Err(DecodeError::Poisoned);
         }
         self.poisoned = true; // also should `emit` unwind: the table would then be out of step
-        // Between two blocks it is most likely that nobody holds a string any more.
-        self.strings.begin_anew();
+        if self.chunk.capacity() < CHUNK / 2 {
+            // Between two blocks it is most likely that nobody holds a string any more.
+            let _ = self.chunk.try_reclaim(CHUNK / 2);
+        }
         let size = self.decode_block(&mut Reader { block, rest: block }, limits, emit)?;
         self.poisoned = false;
         if self.decoded.len() > CHUNK {
@@ -199,7 +196,7 @@ impl Decoder {
         let name = match reader.integer(prefix)? {
             0 => {
                 let text = reader.text(&mut self.decoded)?;
-                HeaderName::from_wire_with(text.octets(), || text.to_bytes(reader.block, &mut self.strings))
+                HeaderName::from_wire_with(text.octets(), || text.to_bytes(reader.block, &mut self.chunk))
             }
             index => self.entry(index)?.0, // its own copy: inserting this field may evict that entry
         };
@@ -210,7 +207,7 @@ impl Decoder {
                 return Ok(Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false });
             }
         }
-        let value = value.to_bytes(reader.block, &mut self.strings);
+        let value = value.to_bytes(reader.block, &mut self.chunk);
         Ok(Field { name, value, sensitive: indexing == Indexing::Never })
     }
 
@@ -244,11 +241,17 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The string in memory that may be kept: a slice of `block`, or a copy among `strings`.
-    fn to_bytes(&self, block: &Bytes, strings: &mut Strings) -> Bytes {
+    /// The string in memory that may be kept: a slice of `block`, or a copy in `chunk`.
+    fn to_bytes(&self, block: &Bytes, chunk: &mut BytesMut) -> Bytes {
         match *self {
             Self::Plain(octets) => block.slice_ref(octets),
-            Self::Decoded(octets) => strings.copy(octets),
+            Self::Decoded(octets) => {
+                if chunk.capacity() < octets.len() && !chunk.try_reclaim(octets.len()) {
+                    *chunk = BytesMut::with_capacity(octets.len().max(CHUNK));
+                }
+                chunk.extend_from_slice(octets);
+                chunk.split().freeze()
+            }
         }
     }
 }

@@ -27,8 +27,8 @@ const CUSTOM_CHAINS: usize = 32;
 /// Every block must reach the peer once begun, whatever becomes of its stream: the peer's table
 /// depends on it.
 ///
-/// Memory: the dynamic table (at most `own_cap` bytes by the RFC's count, and the strings of it in chunks that take no
-/// more than twice that) and about 1.2 KiB, both from the first insertion on; and up to 1 KiB from the first field on that no RPC protocol knows.
+/// Memory: the dynamic table (at most `own_cap` bytes by the RFC's count) and about 1.2 KiB, both
+/// from the first insertion on; and up to 1 KiB from the first field on that no RPC protocol knows.
 pub struct Encoder {
     /// Each entry keeps the number of the next older one of its chain.
     table: DynamicTable<u64>,
@@ -181,7 +181,6 @@ impl Encoder {
         found
     }
 
-    #[inline(never)] // seldom, and large
     fn insert(&mut self, chain: usize, name: &HeaderName, value: &[u8]) {
         self.generation += 1;
         self.is_repeatable = false;

@@ -423,11 +423,21 @@ impl Http2 {
             self.streams.remove(key);
             return;
         }
-        match (self.side, stream.is_finished(), stream.state.local()) {
-            // The whole response is out and the request is not: nobody will read the rest.
-            (Side::Server, true, None) => self.reset(key, ErrorCode::NO_ERROR),
-            (Side::Server, true, Some(_)) => {}
-            _ => self.reset(key, ErrorCode::CANCEL),
+        match self.side {
+            Side::Server => self.stop_reading(key),
+            Side::Client => self.reset(key, ErrorCode::CANCEL),
+        }
+    }
+
+    /// Server: nobody will read the rest of the request. What is finished is still sent, and the stream reset behind it
+    /// without an error; one that has no end of ours is reset at once. Its slot stays taken until it is released.
+    pub(crate) fn stop_reading(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.failed = true;
+        match (stream.is_finished(), stream.state.local()) {
+            (true, None) => self.reset(key, ErrorCode::NO_ERROR),
+            (true, Some(_)) => {}
+            (false, _) => self.reset(key, ErrorCode::CANCEL),
         }
     }
 

@@ -161,7 +161,8 @@ impl Http2 {
         while let Some(key) = self.updates.pop() {
             let Some(stream) = self.streams.get_mut(key) else { continue };
             stream.update_noted = false;
-            if stream.id == 0 || stream.state.remote().is_none() {
+            // Of what nobody reads there should not come more.
+            if stream.id == 0 || stream.state.remote().is_none() || stream.ignores_rest() {
                 continue;
             }
             let id = stream.id;
@@ -290,10 +291,10 @@ impl Http2 {
     pub(super) fn sent_end(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.state.sent_end();
-        let released = stream.released;
+        let ignores_rest = stream.ignores_rest();
         if stream.state.is_closed() {
             self.close(key, Closed::Ended);
-        } else if released {
+        } else if ignores_rest {
             // The response is complete and nobody reads the rest of the request: say so, after it.
             self.reset(key, ErrorCode::NO_ERROR);
         }

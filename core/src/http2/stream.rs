@@ -211,6 +211,8 @@ pub(crate) struct Stream {
     pub(crate) state: StreamState,
     /// The call's owner is gone: nothing is reported any more.
     pub(crate) released: bool,
+    /// Server: the call has failed, and its owner, who has not let go yet, will not hear the rest of the request.
+    pub(crate) failed: bool,
     pub(crate) queued: Queued,
 
     // What we send.
@@ -253,6 +255,7 @@ impl Stream {
             call: u32::MAX,
             state,
             released: false,
+            failed: false,
             queued: Queued::No,
             head: None,
             body: Body::default(),
@@ -271,6 +274,11 @@ impl Stream {
             reserved: 0,
             awaits_reservation: false,
         }
+    }
+
+    /// Server: does nobody read the rest of the request?
+    pub(crate) const fn ignores_rest(&self) -> bool {
+        self.released || self.failed
     }
 
     /// Has the application said how our half ends?

@@ -74,6 +74,14 @@ impl Rules {
         self.half[side as usize].credit
     }
 
+    pub(super) fn credit(&self, side: Side, stream: u32) -> i64 {
+        self.stream_credit(side, stream).min(self.connection_credit(side))
+    }
+
+    pub(super) fn stream_credit(&self, side: Side, stream: u32) -> i64 {
+        self.streams.get(&stream).map_or(0, |stream| stream.credit[side as usize])
+    }
+
     /// Judges a frame and moves on.
     pub(super) fn check(&mut self, entry: &Entry, faults: &mut Vec<String>) {
         let Entry { from, stream, frame } = entry;

@@ -1,8 +1,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::BytesMut;
-
 use super::super::DEFAULT_TABLE_SIZE;
 use super::super::tests::{NO_LIMITS, decode, field};
 use super::*;

@@ -1,0 +1,25 @@
+//! Scripts by chance between a peer that knows the protocol and an application; the fuzz targets hold the properties.
+
+use quickcheck::{Gen, QuickCheck};
+use trirpc_fuzz::{client_conn, server_conn};
+
+/// h2:P1, h2:P4, h2:P5, h2:P6, h2:P7, h2:P8, h2:P9, h2:P11: a server between a client that knows HTTP/2 and handlers that
+/// follow a script; each fault gets its verdict, and an honest client never gets one.
+#[test]
+fn a_server_is_right_about_a_client_that_knows_the_protocol() {
+    fn property(script: Vec<u8>) -> bool {
+        server_conn(&script);
+        true
+    }
+    QuickCheck::new().rng(Gen::new(800)).quickcheck(property as fn(Vec<u8>) -> bool);
+}
+
+/// The same for a client and a server that knows HTTP/2.
+#[test]
+fn a_client_is_right_about_a_server_that_knows_the_protocol() {
+    fn property(script: Vec<u8>) -> bool {
+        client_conn(&script);
+        true
+    }
+    QuickCheck::new().rng(Gen::new(800)).quickcheck(property as fn(Vec<u8>) -> bool);
+}
