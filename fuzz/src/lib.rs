@@ -8,6 +8,7 @@ mod calls;
 pub mod clock;
 mod coalesce;
 mod connection;
+mod cross_h2;
 mod envelope;
 mod frame;
 pub mod frames;
@@ -29,6 +30,7 @@ mod validate;
 
 pub use coalesce::coalesce_model;
 pub use connection::{client_bytes, server_bytes};
+pub use cross_h2::cross_h2;
 pub use envelope::envelope;
 pub use frame::frame;
 pub use hpack::{hpack_decode, hpack_roundtrip};
@@ -47,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     ("client_bytes", client_bytes),
     ("client_conn", client_conn),
     ("coalesce_model", coalesce_model),
+    ("cross_h2", cross_h2),
     ("e2e_sim", e2e_sim),
     ("envelope", envelope),
     ("frame", frame),
