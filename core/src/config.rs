@@ -125,30 +125,72 @@ config! {
         max_control_queue / "max-control-queue": usize = 1000;
         /// Entries accepted in one SETTINGS frame. Default 100.
         max_settings_entries / "max-settings-entries": usize = 100;
-        /// CONTINUATION frames accepted in one header block. Default 8.
+        /// CONTINUATION frames accepted in one header block: this many, or as many as a header list at its limit needs at
+        /// 16 KiB each, if that is more. Beyond it the connection ends with ENHANCE_YOUR_CALM. Default 8.
         max_continuations / "max-continuations": usize = 8;
+        /// CONTINUATION frames of less than 64 bytes accepted in one header block, its last one apart: they cost time and
+        /// bring nothing. Beyond it the connection ends with ENHANCE_YOUR_CALM. Default 3.
+        max_short_continuations / "max-short-continuations": usize = 3;
+        /// Client: informational responses (1xx) accepted before the response of one call, which together may also not
+        /// exceed `max_header_list`; beyond it the call is reset with ENHANCE_YOUR_CALM. Default 100.
+        max_informational / "max-informational": u32 = 100;
         /// Closed streams that are remembered to tell late frames from faults. Default 512.
         max_closed_streams / "max-closed-streams": usize = 512;
-        /// Burst of protocol faults that are answered by resetting one stream, refilled at a thirtieth of
-        /// it a second; beyond it the connection ends with ENHANCE_YOUR_CALM. Default 1000.
+        /// DATA of this many bytes, or that ends a stream, counts as useful work and refills the budgets below. Default 256.
+        useful_data / "useful-data": u32 = 256;
+        /// Burst of protocol faults that are answered by resetting one stream; a fault on a stream that a handler works
+        /// on counts five times. Beyond it the connection ends with ENHANCE_YOUR_CALM, as with all budgets here: it
+        /// protects the work that is done for streams that end in a reset. Default 1000.
         max_stream_faults / "max-stream-faults": u32 = 1000;
-        /// Burst of control frames without useful work, refilled at a twentieth of it a second and by
-        /// useful frames. Default 10,000.
+        /// Protocol faults of streams that are forgiven in a second. Default 33.
+        stream_faults_per_second / "stream-faults-per-second": u32 = 33;
+        /// Burst of frames that move no message: PING, SETTINGS, WINDOW_UPDATE, PRIORITY, GOAWAY, informational
+        /// responses, unknown types, frames of streams long gone. Protects the time that they take. Default 10,000.
         max_control_frames / "max-control-frames": u32 = 10_000;
-        /// Burst of resets by the peer, refilled at a tenth of it a second. Default 2000.
+        /// Such frames that are forgiven in a second. Default 500.
+        control_frames_per_second / "control-frames-per-second": u32 = 500;
+        /// Such frames that are forgiven for each frame of useful work. Default 4.
+        control_frames_earned / "control-frames-earned": u32 = 4;
+        /// Burst of resets by the peer; each stream that ends otherwise makes up for one. Protects what is done for calls
+        /// that are opened to be cancelled. Default 2000.
         max_peer_resets / "max-peer-resets": u32 = 2000;
-        /// Burst of empty DATA frames without END_STREAM, refilled by useful frames. Default 100.
+        /// Resets by the peer that are forgiven in a second. Default 200.
+        peer_resets_per_second / "peer-resets-per-second": u32 = 200;
+        /// Server: burst of resets within `early_reset` of a stream's beginning that is borne whatever else happens. Beyond
+        /// it the connection ends if they are more than half of all streams that were closed. Default 500.
+        max_early_resets / "max-early-resets": u32 = 500;
+        /// Server: such resets that are forgiven in a second. Default 100.
+        early_resets_per_second / "early-resets-per-second": u32 = 100;
+        /// Server: how long after its beginning the reset of an unanswered stream is early; `off` for never. Default 1 s.
+        early_reset / "early-reset": Option<Duration> = Some(Duration::from_secs(1));
+        /// Server: streams refused in a row, none accepted in between, once the peer knows `max_concurrent_streams`; four
+        /// times that is a good value. Protects the time that it takes to refuse them. Default 1024.
+        max_refused_streams / "max-refused-streams": u32 = 1024;
+        /// Burst of empty DATA frames without END_STREAM; a frame of useful work makes up for one. Default 100.
         max_empty_data / "max-empty-data": u32 = 100;
+        /// Such frames that are forgiven in a second. Default 1.
+        empty_data_per_second / "empty-data-per-second": u32 = 1;
+        /// Burst of DATA frames that the peer's windows cut below `useful_data`; a larger frame makes up for one. Beyond
+        /// it they wait for a larger window, or for `dribbles_per_second`: a peer that opens its windows byte by byte
+        /// does not have a frame made of each. Default 32.
+        max_dribbles / "max-dribbles": u32 = 32;
+        /// Such frames that leave in a second in any case. Default 50.
+        dribbles_per_second / "dribbles-per-second": u32 = 50;
         /// Time for the peer's preface and first SETTINGS. Default 10 s.
         handshake_timeout / "handshake-timeout": Option<Duration> = Some(Duration::from_secs(10));
         /// Time for the acknowledgement of our SETTINGS. Default 10 s.
         settings_timeout / "settings-timeout": Option<Duration> = Some(Duration::from_secs(10));
         /// Time from the first byte of a header block to its last. Default 10 s.
         header_block_timeout / "header-block-timeout": Option<Duration> = Some(Duration::from_secs(10));
-        /// Time a stream with unsent data may wait for the peer's window. Default 60 s.
+        /// Time a stream with unsent data may wait for the peer's window to take `useful_data` of it; then it is reset with
+        /// CANCEL. Default 60 s.
         send_stall_timeout / "send-stall-timeout": Option<Duration> = Some(Duration::from_secs(60));
-        /// Time pending output may wait for the transport. Default 30 s.
+        /// Time in which the transport must take `min_write_progress` of pending output, or all of it; otherwise the
+        /// connection ends without another word. Default 30 s.
         write_stall_timeout / "write-stall-timeout": Option<Duration> = Some(Duration::from_secs(30));
+        /// Bytes of pending output that count as progress within `write_stall_timeout`: a peer that reads a byte now and
+        /// then does not keep a connection. Default 1 KiB.
+        min_write_progress / "min-write-progress": usize = 1024;
         /// Silence after which a PING probes the peer while calls are open. Default off.
         keepalive_interval / "keepalive-interval": Option<Duration> = None;
         /// Time for the answer to a keepalive PING. Default 20 s.

@@ -36,6 +36,17 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// The point in ticks of 2^20 nanoseconds, about a millisecond. They come round after 52 days: half an instant, for
+    /// spans that are short.
+    pub(crate) const fn ticks(self) -> u32 {
+        (self.0 >> 20) as u32
+    }
+
+    /// Time since a point that was at `ticks`, to a tick.
+    pub(crate) const fn since_ticks(self, ticks: u32) -> Duration {
+        Duration::from_nanos((self.ticks().wrapping_sub(ticks) as u64) << 20)
+    }
+
     /// `self + duration`, clamped to the last representable instant.
     pub fn saturating_add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

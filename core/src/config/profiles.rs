@@ -24,6 +24,7 @@ impl Config {
             max_pending: 4,
             max_control_queue: 64,
             max_closed_streams: 16,
+            max_refused_streams: 16,
             ..Self::default()
         }
     }

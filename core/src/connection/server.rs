@@ -258,6 +258,7 @@ impl CallMut<'_, Server> {
         self.conn.advance(now);
         if let Some(call) = self.conn.calls.get_mut(self.id) {
             call.machine.expect(kind);
+            self.conn.http.reads_request(call.stream);
         }
         self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
         self.conn.settle(self.id);

@@ -230,6 +230,35 @@ fn a_client_streaming_call_without_messages_still_opens_at_the_server() {
     pair.assert_quiet();
 }
 
+/// `h2:DL11`: a call is told to go on when it is known what method it is for, and so that it will be read.
+#[test]
+fn a_client_that_expects_leave_to_send_gets_it_with_the_route() {
+    for (expects, at_once) in [(false, false), (true, false), (true, true)] {
+        let mut pair = Pair::new();
+        let mut options = CallOptions::default();
+        if expects {
+            options.metadata.append("expect", "100-continue").unwrap();
+        }
+        let now = pair.now;
+        let id = pair.client.open(&COLLECT, &options, "proto", now).unwrap();
+        pair.drive();
+        let call = pair.server.accept().expect("a call");
+        if at_once {
+            assert!(pair.server_call(call).expect_request(CallKind::ClientStreaming, now).is_none());
+        } else {
+            pair.server_call(call).expect(CallKind::ClientStreaming, now);
+        }
+        let out = &mut pair.to_client.0;
+        pair.server.poll_transmit(out, now);
+        assert_eq!(!out.is_empty(), expects);
+        pair.drive();
+        pair.client_call(id).finish(now).unwrap();
+        pair.drive();
+        pair.server_call(call).respond(&Octets, &Bytes::new(), &Metadata::new(), &Metadata::new(), now).unwrap();
+        assert!(pair.status(id).is_ok());
+    }
+}
+
 /// A message larger than every window arrives, and a second one behind it.
 #[test]
 fn messages_larger_than_the_windows_arrive() {

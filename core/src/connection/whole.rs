@@ -29,6 +29,7 @@ impl CallMut<'_, Server> {
     pub fn expect_request(&mut self, kind: CallKind, now: Instant) -> Option<MessageBuf> {
         self.conn.advance(now);
         let call = self.conn.calls.get_mut(self.id)?;
+        let stream = call.stream;
         let request = call.machine.expect_request(kind, &mut self.conn.landing_pool);
         if !kind.is_single_response() {
             self.conn.set_flush_policy(self.id, FlushPolicy::from(&*self.conn.config));
@@ -36,7 +37,10 @@ impl CallMut<'_, Server> {
         match &request {
             // The peer's half is over: there is no window to open.
             Some(request) => self.conn.landing_pool.keep_message(request),
-            None => self.conn.settle(self.id),
+            None => {
+                self.conn.http.reads_request(stream);
+                self.conn.settle(self.id);
+            }
         }
         request
     }

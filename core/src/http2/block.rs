@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::buf::RecvBuf;
+use crate::config::Config;
 use crate::error::{ErrorCode, PeerMisbehaved, Timeout};
 use crate::hpack::ListLimits;
-use crate::http::{Headers, ResponseHead};
+use crate::http::{HeaderName, Headers, RequestHead, ResponseHead};
 use crate::http2::Side;
 use crate::http2::connection::{Http2, Incoming, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, FrameHeader, Layout};
@@ -32,6 +33,8 @@ pub(super) struct Opening {
 pub(super) struct Block {
     pub(super) opening: Opening,
     continuations: usize,
+    /// Those of them that brought next to nothing, and were not the last.
+    short: usize,
     /// Octets of fragments announced so far.
     announced: usize,
     /// Fragments that were not decoded where they lay.
@@ -49,6 +52,15 @@ enum Purpose {
     Nothing,
     /// Only the HPACK tables; then the stream, which the peer has reset, is reset once from our side.
     Late,
+}
+
+/// A fragment of fewer octets brings next to nothing: not a field of usual size.
+const SHORT_FRAGMENT: u32 = 64;
+
+/// Frames of the smallest limit that a header list needs which is as large as may be, and hardly compressed.
+fn frames_of_list(config: &Config) -> usize {
+    let octets = config.max_header_list as usize;
+    (octets.saturating_add(octets / 4)).div_ceil(frame::MIN_MAX_FRAME_SIZE as usize)
 }
 
 /// Why a list is of no use to its stream.
@@ -74,14 +86,13 @@ impl Http2 {
                 Some(phase) => Purpose::Message(key, phase),
                 None => return Err(stream_closed("HEADERS after END_STREAM")),
             },
-            Located::Ignored | Located::Past(PastId::Closed(Closed::WeReset)) => Purpose::Nothing,
+            Located::Ignored | Located::Past(PastId::Closed(Closed::WeReset) | PastId::Forgotten) => {
+                self.abuse.control_frame(1, self.now)?;
+                Purpose::Nothing
+            }
             Located::Past(PastId::Closed(Closed::PeerReset)) => Purpose::Late,
             Located::Past(PastId::Closed(Closed::Ended)) => return Err(stream_closed("HEADERS on a closed stream")),
             Located::Past(PastId::Skipped) => return Err(protocol("HEADERS with a stream id below the last")),
-            Located::Past(PastId::Forgotten) => {
-                self.abuse.stream_fault(self.now)?;
-                Purpose::Nothing
-            }
             Located::Idle if self.side == Side::Server && id % 2 == 1 => {
                 self.note_opened(id);
                 Purpose::Request
@@ -100,7 +111,7 @@ impl Http2 {
             self.parser.skip(layout.padding);
             return self.whole_block(opening, layout.body, input);
         }
-        self.parser.block = Some(Block { opening, continuations: 0, announced: 0, scratch: Vec::new() });
+        self.parser.block = Some(Block { opening, continuations: 0, short: 0, announced: 0, scratch: Vec::new() });
         self.arm(Timeout::HeaderBlock, self.config.header_block_timeout);
         self.begin_fragment(layout.body, layout.padding, last)?;
         Ok(Step::Progress)
@@ -109,8 +120,15 @@ impl Http2 {
     pub(super) fn continue_block(&mut self, header: FrameHeader) -> Checked<()> {
         if let Some(block) = &mut self.parser.block {
             block.continuations += 1;
-            if block.continuations > self.config.max_continuations {
+            if block.continuations > self.config.max_continuations.max(frames_of_list(&self.config)) {
                 return Err(calm("too many CONTINUATION frames"));
+            }
+            if header.len < SHORT_FRAGMENT && !header.has(frame::END_HEADERS) {
+                block.short += 1;
+                if block.short > self.config.max_short_continuations {
+                    return Err(calm("too many short CONTINUATION frames"));
+                }
+                self.abuse.control_frame(1, self.now)?;
             }
         }
         self.begin_fragment(header.len as usize, 0, header.has(frame::END_HEADERS))
@@ -251,7 +269,11 @@ impl Http2 {
             self.streams.remember(id, Closed::WeReset);
             // Until the peer has acknowledged the limit it cannot know it.
             if self.local.is_acknowledged() {
-                self.abuse.stream_fault(self.now)?;
+                self.abuse.refused()?;
+                // Nor can it know that a handler still works on a stream that is closed.
+                if self.streams.on_wire() >= self.config.max_concurrent_streams as usize {
+                    self.abuse.stream_fault(1, self.now)?;
+                }
             }
             return Ok(None);
         }
@@ -265,7 +287,7 @@ impl Http2 {
                 self.answer_refused(id, &head);
                 if end_stream {
                     self.streams.remember(id, Closed::Ended);
-                    return self.abuse.stream_fault(self.now).map(|()| None);
+                    return self.abuse.stream_fault(1, self.now).map(|()| None);
                 }
                 return self.refuse(id, ErrorCode::NO_ERROR).map(|()| None);
             }
@@ -277,6 +299,9 @@ impl Http2 {
             state.received_end();
         }
         let key = self.accept(id, state, content_length);
+        if !end_stream && body.is_none() {
+            self.note_expectation(key, &head);
+        }
         if id > LAST_COMFORTABLE_ID {
             self.shutdown(self.now);
         }
@@ -302,8 +327,10 @@ impl Http2 {
     pub(super) fn accept(&mut self, id: u32, state: StreamState, content_length: Option<u64>) -> StreamKey {
         let (key, stream) = self.streams.insert(state, self.peer.initial_window, self.local.stream_window());
         stream.id = id;
+        stream.opened = self.now.ticks();
         stream.content_length = content_length;
         self.streams.bind_id(id, key);
+        self.abuse.accepted();
         self.abuse.useful_frame();
         self.note_busy();
         key
@@ -326,10 +353,11 @@ impl Http2 {
         let event = match list {
             List::Request { .. } => return Err(Unfit::Malformed),
             List::Response { head, size, .. } if head.status < 200 => {
-                // Of no interest to a call. All of them together may be as large as one list.
-                stream.informational = stream.informational.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
-                let bearable = stream.informational <= self.config.max_header_list;
-                return if end || head.status == 101 || !bearable { Err(Unfit::Malformed) } else { Ok(None) };
+                // Of no interest to a call.
+                if end || head.status == 101 {
+                    return Err(Unfit::Malformed);
+                }
+                return self.bear_informational(key, size).map(|()| None);
             }
             List::Response { head, content_length, .. } => {
                 let bodiless = stream.is_head || head.has_no_body();
@@ -356,5 +384,30 @@ impl Http2 {
             self.received_end(key);
         }
         Ok((!released).then_some(event))
+    }
+
+    /// Server: does the client wait for leave to send the body of this request? Most bodies come with their head.
+    fn note_expectation(&mut self, key: StreamKey, head: &RequestHead) {
+        let expects =
+            head.headers.get(&HeaderName::EXPECT).is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        if let Some(stream) = self.streams.get_mut(key).filter(|_| expects) {
+            stream.awaits_continue = true;
+            self.is_continue_due = true;
+        }
+    }
+
+    /// Client: an informational response of `size`. All of one call together may be as large as one list, and each counts
+    /// as the share of it that `max_informational` leaves to it.
+    fn bear_informational(&mut self, key: StreamKey, size: usize) -> Result<(), Unfit> {
+        if let Err(fault) = self.abuse.control_frame(1, self.now) {
+            self.misbehaved(fault);
+            return Ok(());
+        }
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
+        let limit = self.config.max_header_list;
+        let share = limit.checked_div(self.config.max_informational).unwrap_or(u32::MAX);
+        let size = u32::try_from(size).unwrap_or(u32::MAX).max(share);
+        stream.informational = stream.informational.saturating_add(size);
+        if stream.informational <= limit { Ok(()) } else { Err(Unfit::TooLarge) }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeou
 use crate::hpack;
 use crate::http::{DeadlineField, Headers, Method, RequestHead, ResponseHead};
 use crate::http2::Side;
-use crate::http2::abuse::Abuse;
+use crate::http2::abuse::{Abuse, Bucket};
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
 use crate::http2::memo::Memo;
@@ -27,7 +27,7 @@ use crate::http2::send::Handed;
 use crate::http2::settings::{LocalSettings, PeerSettings};
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
-use crate::http2::template::{SharedHeads, Template};
+use crate::http2::template::{Block, SharedHeads, Template};
 use crate::time::{DeadlineQueue, Instant, TimerTable};
 
 /// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
@@ -129,6 +129,8 @@ pub(crate) struct Http2 {
     pub(super) shared_heads: SharedHeads,
 
     pub(super) abuse: Abuse,
+    /// DATA frames that may leave although the peer's window cuts them small.
+    pub(super) dribbles: Bucket,
     pub(super) keepalive: KeepAlive,
     pub(super) timers: TimerTable,
     pub(super) stalls: DeadlineQueue<StreamKey>,
@@ -150,6 +152,8 @@ pub(crate) struct Http2 {
     pub(super) capacity_wanted: bool,
     /// Server: the highest id the client has used.
     pub(super) max_peer_id: u32,
+    /// Server: some request of this connection came with `expect: 100-continue`.
+    pub(super) is_continue_due: bool,
     /// Are there streams? Decides between the idle timer and keepalive.
     pub(super) busy: bool,
 
@@ -188,6 +192,7 @@ impl Http2 {
             handed: Handed::default(),
             shared_heads: SharedHeads::default(),
             abuse: Abuse::new(&config, now),
+            dribbles: Bucket::new(config.max_dribbles, config.dribbles_per_second, now),
             keepalive: KeepAlive::new(&config, now),
             timers: TimerTable::default(),
             stalls: DeadlineQueue::new(),
@@ -200,6 +205,7 @@ impl Http2 {
             uncommitted: 0,
             capacity_wanted: false,
             max_peer_id: 0,
+            is_continue_due: false,
             busy: false,
             drain: Drain::No,
             drain_reason: ConnectionError::Shutdown,
@@ -323,8 +329,9 @@ impl Http2 {
         if stream.state.local() != Some(Phase::Head) || stream.head.is_some() || stream.is_finished() {
             return;
         }
-        if head.list_size() > limit {
-            return self.give_up(key, ErrorCode::INTERNAL_ERROR);
+        let size = head.list_size();
+        if size > limit {
+            return self.give_up_response(key, size);
         }
         stream.head = Some(Head::Response(Box::new(head)));
         if end {
@@ -342,7 +349,9 @@ impl Http2 {
             return;
         }
         stream.end = match trailers {
-            Some(trailers) if trailers.list_size() > limit => return self.give_up(key, ErrorCode::INTERNAL_ERROR),
+            Some(trailers) if trailers.list_size() > limit => {
+                return self.give_up_response(key, trailers.list_size());
+            }
             Some(trailers) => End::Trailers(trailers),
             None => End::OnData,
         };
@@ -396,6 +405,25 @@ impl Http2 {
                 self.admit_reservations();
             }
             Outcome::Impossible => self.give_up(key, ErrorCode::ENHANCE_YOUR_CALM),
+        }
+    }
+
+    /// Server: somebody reads the request. A client that waits for that before it sends the body is told to go on, unless
+    /// there is an answer already (RFC 9110 §10.1.1).
+    #[inline]
+    pub(crate) fn reads_request(&mut self, key: StreamKey) {
+        if self.is_continue_due {
+            self.send_continue(key);
+        }
+    }
+
+    #[cold]
+    fn send_continue(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let waits = mem::take(&mut stream.awaits_continue) && stream.is_response_due();
+        if waits && stream.state.remote().is_some() && self.terminal.is_none() {
+            let id = stream.id;
+            self.write_block(id, false, &mut Block::response(&ResponseHead { status: 100, headers: Headers::new() }));
         }
     }
 
@@ -509,6 +537,17 @@ impl Http2 {
     pub(super) fn give_up(&mut self, key: StreamKey, code: ErrorCode) {
         self.reset(key, code);
         self.report_reset(key, code, false);
+    }
+
+    /// Ends a stream whose head or trailers, of `size`, may not be sent. Where it is the peer's limit that forbids them,
+    /// the peer has had work done that comes to nothing.
+    fn give_up_response(&mut self, key: StreamKey, size: usize) {
+        self.give_up(key, ErrorCode::INTERNAL_ERROR);
+        if size > self.peer.max_header_list as usize {
+            if let Err(fault) = self.abuse.stream_fault(1, self.now) {
+                self.misbehaved(fault);
+            }
+        }
     }
 
     pub(super) fn report_reset(&mut self, key: StreamKey, code: ErrorCode, by_peer: bool) {

@@ -7,7 +7,7 @@ use crate::error::{CodecError, SendError};
 use crate::http2::connection::{Http2, Incoming};
 use crate::http2::frame::{self, HEADER_LEN};
 use crate::http2::store::StreamKey;
-use crate::http2::stream::{End, Stream, StreamState};
+use crate::http2::stream::{End, Queued, Stream, StreamState};
 use crate::time::{DeadlineQueue, Instant};
 
 impl Http2 {
@@ -127,8 +127,11 @@ impl Http2 {
             if let Some(body) = stream.body.made() {
                 body.handle_timeout(self.now);
             }
-            // A flush in between put the end off.
+            // A flush in between put the end off. A stream that dribbles tries again, parked or not.
             let next = stream.body.poll_timeout();
+            if stream.queued == Queued::Parked && self.send_window.available() > 0 {
+                self.sched.remove(key, stream);
+            }
             stream.linger_watched = next.is_some();
             self.sched.enqueue(key, stream);
             if let Some(at) = next {
@@ -142,11 +145,14 @@ impl Http2 {
     /// Cuts one DATA frame, as large as the windows and the frame limit allow.
     pub(super) fn cut_data(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
+        let eligible = stream.body.eligible();
         let allowed = stream.send_window.available().min(self.send_window.available());
-        let n = stream.body.frame_len(stream.body.eligible().min(allowed).min(self.peer.data_limit()));
-        if n == 0 {
+        let n = stream.body.frame_len(eligible.min(allowed).min(self.peer.data_limit()));
+        let dribbles = self.would_dribble(eligible, allowed);
+        if n == 0 || (dribbles && !self.dribbles.take(1, self.now)) {
             return;
         }
+        let Some(stream) = self.streams.get_mut(key) else { return };
         let end = n == stream.body.len() && matches!(stream.end, End::OnData);
         frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
         if let Some(body) = stream.body.made() {
@@ -158,7 +164,7 @@ impl Http2 {
                 self.tails.give_back(memory);
             }
         }
-        self.sent_data(key, n);
+        self.sent_data(key, n, dribbles);
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.was_full && stream.body.len() <= self.config.send_buffer / 2 {
             stream.was_full = false;
@@ -172,12 +178,29 @@ impl Http2 {
     }
 
     /// `n` octets of DATA were written: both windows pay.
-    pub(super) fn sent_data(&mut self, key: StreamKey, n: usize) {
+    fn sent_data(&mut self, key: StreamKey, n: usize, dribbles: bool) {
+        let worth_a_frame = self.worth_a_frame();
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.send_window.take(n);
-        stream.stalled_since = None;
         self.send_window.take(n);
+        if dribbles {
+            stream.dribbled = stream.dribbled.saturating_add(n as u32);
+            if (stream.dribbled as usize) < worth_a_frame {
+                return;
+            }
+        } else if !self.dribbles.is_full() && n >= worth_a_frame {
+            self.dribbles.give(1);
+        }
+        stream.dribbled = 0;
+        stream.stalled_since = None;
         self.abuse.useful_frame();
+    }
+
+    /// Would a frame of what `allowed` lets through of `eligible` octets be small only because the peer's window is? Such
+    /// frames cost much and move little (RFC 1122 §4.2.3.4 has the same of TCP).
+    #[inline]
+    pub(super) fn would_dribble(&self, eligible: usize, allowed: usize) -> bool {
+        allowed < eligible && allowed < self.worth_a_frame()
     }
 }
 

@@ -12,6 +12,11 @@ pub(crate) const DRAIN: [u8; 8] = *b"tridrain";
 /// How long that PING may take.
 pub(crate) const DRAIN_ROUND_TRIP: Duration = Duration::from_secs(5);
 
+/// May this be the payload of a PING that we sent?
+pub(crate) fn is_ours(payload: [u8; 8]) -> bool {
+    payload == KEEPALIVE || payload == DRAIN
+}
+
 /// Probes a silent peer while streams are open.
 ///
 /// Anything the peer sends counts as a sign of life, so a busy connection never pings: gRPC servers close

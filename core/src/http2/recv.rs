@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::buf::RecvBuf;
 use crate::error::{ErrorCode, GoAway, PeerMisbehaved, Timeout};
 use crate::http2::Side;
+use crate::http2::abuse::DISPATCHED;
 use crate::http2::block::Block;
 use crate::http2::connection::{Drain, Http2, Incoming, note_update};
 use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind, Layout};
@@ -21,10 +22,8 @@ use crate::http2::store::{PastId, StreamKey};
 use crate::http2::stream::{Closed, Phase, StreamState};
 use crate::time::Instant;
 
-/// Octets of a GOAWAY's debug data that are kept.
+/// Octets of a GOAWAY's debug data that are kept: a line of a log.
 const KEPT_DEBUG: usize = 256;
-/// DATA frames from this size on, and those with END_STREAM, count as useful work.
-const USEFUL_DATA: usize = 256;
 
 /// Where the parser is.
 #[derive(Debug)]
@@ -345,12 +344,15 @@ impl Http2 {
             self.write_ping(payload, true);
         } else if payload == ping::DRAIN && self.drain == Drain::RoundTrip {
             self.drain_streams();
+        } else if !ping::is_ours(payload) {
+            self.abuse.stream_fault(1, self.now)?;
         }
         Ok(())
     }
 
     fn go_away(&mut self, last: u32, go_away: GoAway) -> Checked<()> {
-        self.abuse.control_frame(1, self.now)?;
+        // Each may mean a look at all streams.
+        self.abuse.control_frame(1 + self.streams.len() as u64 / 64, self.now)?;
         if self.peer_goaway_last.is_some_and(|earlier| last > earlier) {
             return Err(protocol("the last stream id of GOAWAY rose"));
         }
@@ -379,15 +381,31 @@ impl Http2 {
     fn rst_stream(&mut self, id: u32, code: ErrorCode) -> Checked<()> {
         match self.locate(id) {
             Located::Live(key) => {
-                self.abuse.peer_reset(self.now)?;
+                self.charge_reset(key)?;
                 self.report_reset(key, code, true);
                 self.close(key, Closed::PeerReset);
                 Ok(())
             }
             Located::Idle => Err(protocol("RST_STREAM on an idle stream")),
-            Located::Past(PastId::Skipped | PastId::Closed(Closed::PeerReset)) => self.abuse.stream_fault(self.now),
+            Located::Past(PastId::Skipped | PastId::Closed(Closed::PeerReset)) => self.abuse.stream_fault(1, self.now),
             Located::Past(_) | Located::Ignored => self.abuse.control_frame(1, self.now),
         }
+    }
+
+    /// The peer resets a live stream.
+    fn charge_reset(&mut self, key: StreamKey) -> Checked<()> {
+        let (opened, early) = match self.side {
+            Side::Client => (self.next_id / 2, false),
+            Side::Server => (self.abuse.streams_accepted(), self.is_early(key)),
+        };
+        let closed = (opened + 1).saturating_sub(self.streams.on_wire() as u32);
+        self.abuse.peer_reset(early, closed, self.now)
+    }
+
+    /// Server: is the stream unanswered, and young?
+    fn is_early(&self, key: StreamKey) -> bool {
+        let (Some(stream), Some(within)) = (self.streams.get(key), self.config.early_reset) else { return false };
+        stream.state.local().is_some() && self.now.since_ticks(stream.opened) < within
     }
 
     fn window_update(&mut self, id: u32, increment: u32) -> Checked<()> {
@@ -396,10 +414,12 @@ impl Http2 {
             return Err(protocol("WINDOW_UPDATE of zero"));
         }
         if id == 0 {
-            return self.send_window.increase(increment).map_err(|_| PeerMisbehaved {
+            self.send_window.increase(increment).map_err(|_| PeerMisbehaved {
                 code: ErrorCode::FLOW_CONTROL_ERROR,
                 detail: "WINDOW_UPDATE overflows the connection's window",
-            });
+            })?;
+            self.window_opened();
+            return Ok(());
         }
         match self.locate(id) {
             Located::Live(key) => {
@@ -411,7 +431,7 @@ impl Http2 {
                 Ok(())
             }
             Located::Idle => Err(protocol("WINDOW_UPDATE on an idle stream")),
-            Located::Past(PastId::Skipped) => self.abuse.stream_fault(self.now),
+            Located::Past(PastId::Skipped) => self.abuse.stream_fault(1, self.now),
             // Late ones are usual, and right.
             Located::Past(_) | Located::Ignored => Ok(()),
         }
@@ -440,7 +460,7 @@ impl Http2 {
             Located::Past(PastId::Closed(Closed::Ended)) => return Err(stream_closed("DATA on a closed stream")),
             Located::Past(PastId::Skipped) => return Err(protocol("DATA on a stream that was skipped")),
             Located::Past(PastId::Forgotten) => {
-                self.abuse.stream_fault(self.now)?;
+                self.abuse.control_frame(1, self.now)?;
                 None
             }
         };
@@ -475,7 +495,7 @@ impl Http2 {
                 _ => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
             }
         }
-        if is_useful(layout.body, end) {
+        if self.abuse.is_useful(layout.body, end) {
             self.abuse.useful_frame();
         }
         if !end {
@@ -546,20 +566,16 @@ impl Http2 {
     /// The peer's message on a live stream is malformed.
     pub(super) fn stream_fault(&mut self, key: StreamKey, code: ErrorCode) -> Checked<()> {
         self.give_up(key, code);
-        self.abuse.stream_fault(self.now)
+        let weight = if self.side == Side::Server { DISPATCHED } else { 1 };
+        self.abuse.stream_fault(weight, self.now)
     }
 
     /// Resets a stream that has no slot, once: late frames on it are dropped from then on.
     pub(super) fn refuse(&mut self, id: u32, code: ErrorCode) -> Checked<()> {
         self.write_rst(id, code);
         self.streams.remember(id, Closed::WeReset);
-        self.abuse.stream_fault(self.now)
+        self.abuse.stream_fault(1, self.now)
     }
-}
-
-/// Does a DATA frame of `len` octets count as useful work?
-pub(super) fn is_useful(len: usize, end: bool) -> bool {
-    end || len >= USEFUL_DATA
 }
 
 /// The first frame is SETTINGS (§3.4).

@@ -76,6 +76,11 @@ impl Scheduler {
         self.parked.push_back(key);
     }
 
+    /// The stream that waits longest for the connection's window.
+    pub(crate) fn first_parked(&self) -> Option<StreamKey> {
+        self.parked.front().copied()
+    }
+
     /// Takes a stream out of its queue.
     pub(crate) fn remove(&mut self, key: StreamKey, stream: &mut Stream) {
         let queue = match core::mem::replace(&mut stream.queued, Queued::No) {

@@ -4,6 +4,7 @@
 //! first step of each output; then streams have turns until the target is reached.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use bytes::BytesMut;
 
@@ -21,6 +22,12 @@ use crate::time::Instant;
 /// Unsent control frames may be this many times `max_control_queue` before the connection ends.
 const CONTROL_QUEUE_EXCESS: usize = 10;
 
+/// How long a stream that the peer's windows let dribble waits before it tries again.
+const TRY_AGAIN: Duration = Duration::from_millis(200);
+
+/// DATA of so many octets never waits for a larger window, whatever else counts as useful.
+const MAX_WORTH: usize = 1024;
+
 /// What was handed to the transport, and how much of it was written.
 ///
 /// What is left in [`Transmit`] is what was not written: from its length at each poll follows whether the
@@ -37,7 +44,9 @@ pub(super) struct Handed {
     groups: VecDeque<(u64, usize)>,
     /// Sum over `groups`.
     in_groups: usize,
-    /// The write-stall timer fired: if the next poll sees no progress either, the peer does not read.
+    /// How many of `octets` were written when the write-stall timer was armed.
+    written_before: u64,
+    /// The write-stall timer fired: if the next poll sees too little progress as well, the peer does not read.
     suspected: bool,
 }
 
@@ -61,15 +70,14 @@ impl Handed {
         self.suspected = true;
     }
 
-    /// `left` octets are in `Transmit` now: did it shrink since the last poll?
-    fn note_left(&mut self, left: usize) -> bool {
-        let progress = left < self.left;
+    /// `left` octets are in `Transmit` now: returns how many were written since the write-stall timer was armed.
+    fn note_left(&mut self, left: usize) -> u64 {
         let written = self.octets.saturating_sub(left as u64);
         while let Some(&(_, frames)) = self.groups.front().filter(|(end, _)| *end <= written) {
             self.in_groups -= frames;
             self.groups.pop_front();
         }
-        progress
+        written.saturating_sub(self.written_before)
     }
 
     /// `pushed` octets were added, which makes `left`.
@@ -100,6 +108,7 @@ impl Http2 {
         if out.is_empty() {
             self.timers.clear(Timeout::WriteStall);
         } else if self.timers.get(Timeout::WriteStall).is_none() {
+            self.handed.written_before = self.handed.octets - out.len() as u64;
             self.arm(Timeout::WriteStall, self.config.write_stall_timeout);
         }
         self.terminal.is_none() && self.is_runnable()
@@ -129,12 +138,23 @@ impl Http2 {
     }
 
     pub(super) fn is_runnable(&self) -> bool {
-        self.sched.is_runnable(self.send_window.available() > 0)
+        self.sched.is_runnable(self.is_window_open())
+    }
+
+    /// Does the connection's window let DATA through that is worth a frame, or may a few octets leave?
+    fn is_window_open(&self) -> bool {
+        let available = self.send_window.available();
+        available >= self.worth_a_frame() || (available > 0 && !self.dribbles.is_empty())
+    }
+
+    /// Octets that are always worth a frame of their own.
+    pub(super) fn worth_a_frame(&self) -> usize {
+        (self.config.useful_data as usize).clamp(1, MAX_WORTH)
     }
 
     fn watch_writes(&mut self, out: &Transmit) {
         let progress = self.handed.note_left(out.len());
-        if progress || out.is_empty() {
+        if out.is_empty() || progress >= self.config.min_write_progress.max(1) as u64 {
             self.handed.suspected = false;
             self.timers.clear(Timeout::WriteStall);
         } else if core::mem::take(&mut self.handed.suspected) && self.terminal.is_none() {
@@ -209,7 +229,7 @@ impl Http2 {
     /// The next stream's turn: its head if one waits, one DATA frame, and its end if nothing is left.
     /// False if no stream has anything that may be sent.
     fn turn(&mut self) -> bool {
-        let window_open = self.send_window.available() > 0;
+        let window_open = self.is_window_open();
         let Some(key) = self.sched.next(window_open, &mut self.streams) else { return false };
         if !self.commit_head(key) {
             return true;
@@ -306,14 +326,47 @@ impl Http2 {
         if !stream.has_output() {
             return;
         }
+        let eligible = stream.body.eligible();
         if !stream.is_sendable() {
             self.stall(key);
-        } else if self.send_window.available() == 0 {
-            self.sched.park(key, stream);
+        } else if self.would_dribble(eligible, self.send_window.available()) && !self.is_window_open() {
+            self.park(key);
+        } else if self.would_dribble(eligible, self.stream_window(key)) && self.dribbles.is_empty() {
+            self.hold(key);
             self.stall(key);
-        } else {
+        } else if let Some(stream) = self.streams.get_mut(key) {
             self.sched.enqueue(key, stream);
         }
+    }
+
+    /// The stream waits for the connection's window.
+    fn park(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        self.sched.park(key, stream);
+        if self.send_window.available() > 0 {
+            self.hold(key);
+        }
+        self.stall(key);
+    }
+
+    /// The connection's window was opened: is it by next to nothing?
+    pub(super) fn window_opened(&mut self) {
+        if let Some(key) = self.sched.first_parked().filter(|_| !self.is_window_open()) {
+            self.hold(key);
+        }
+    }
+
+    /// The stream dribbles: it tries again after a while, unless a larger window wakes it before.
+    fn hold(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if !stream.linger_watched {
+            stream.linger_watched = true;
+            self.lingers.insert(self.now + TRY_AGAIN, key);
+        }
+    }
+
+    fn stream_window(&self, key: StreamKey) -> usize {
+        self.streams.get(key).map_or(0, |stream| stream.send_window.available())
     }
 
     /// The stream waits for a window of the peer's: for no longer than `send_stall_timeout`.

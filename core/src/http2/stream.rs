@@ -215,6 +215,9 @@ pub(crate) struct Stream {
     pub(crate) failed: bool,
     pub(crate) queued: Queued,
 
+    /// Server: when its request arrived, as [`Instant::ticks`].
+    pub(crate) opened: u32,
+
     // What we send.
     pub(crate) head: Option<Head>,
     /// The octets of the body.
@@ -225,8 +228,10 @@ pub(crate) struct Stream {
     pub(crate) was_full: bool,
     /// An entry of the linger queue names this stream.
     pub(crate) linger_watched: bool,
-    /// Since when there is DATA that no window lets through.
+    /// Since when there is DATA that no window lets through, or hardly any of it.
     pub(crate) stalled_since: Option<Instant>,
+    /// Octets that left since, a few at a time.
+    pub(crate) dribbled: u32,
     /// An entry of the stall queue names this stream.
     pub(crate) stall_watched: bool,
 
@@ -236,6 +241,8 @@ pub(crate) struct Stream {
     pub(crate) update_noted: bool,
     /// Octets of DATA still due by `content-length`.
     pub(crate) content_length: Option<u64>,
+    /// Server: the client sends the body of its request when it is told to go on (RFC 9110 §10.1.1).
+    pub(crate) awaits_continue: bool,
     /// The request was HEAD: the response has no body whatever its `content-length` says.
     pub(crate) is_head: bool,
     /// Size of the informational responses so far, in list octets.
@@ -257,6 +264,7 @@ impl Stream {
             released: false,
             failed: false,
             queued: Queued::No,
+            opened: 0,
             head: None,
             body: Body::default(),
             end: End::Open,
@@ -264,10 +272,12 @@ impl Stream {
             was_full: false,
             linger_watched: false,
             stalled_since: None,
+            dribbled: 0,
             stall_watched: false,
             recv_window: RecvWindow::new(recv_window),
             update_noted: false,
             content_length: None,
+            awaits_continue: false,
             is_head: false,
             informational: 0,
             need: 0,

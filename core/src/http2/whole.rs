@@ -18,7 +18,7 @@ use crate::http::Headers;
 use crate::http2::Side;
 use crate::http2::connection::{Http2, Incoming, LAST_COMFORTABLE_ID};
 use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind};
-use crate::http2::recv::{State, is_useful};
+use crate::http2::recv::State;
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{Closed, Phase, StreamState};
 use crate::http2::validate::{List, ListKind};
@@ -153,7 +153,7 @@ impl Http2 {
             let _ = stream.recv_window.receive(len);
         }
         // A frame that ends the stream counts as its end.
-        if ending.trailers.is_some() && is_useful(len as usize, false) {
+        if ending.trailers.is_some() && self.abuse.is_useful(len as usize, false) {
             self.abuse.useful_frame();
         }
     }

@@ -94,3 +94,15 @@ fn instants_saturate_at_both_ends() {
     assert_eq!(Instant::ZERO + Duration::MAX, end);
     assert_eq!(Instant::ZERO - end, Duration::ZERO);
 }
+
+/// Ticks tell short spans, to a tick, also where they come round.
+#[test]
+fn ticks_tell_short_spans() {
+    let round = Instant::from_nanos((1 << 52) - 1);
+    for start in [Instant::ZERO, Instant::from_nanos(12_345_678_901), round] {
+        for span in [Duration::ZERO, Duration::from_millis(2), Duration::from_secs(1), Duration::from_secs(86_400)] {
+            let told = (start + span).since_ticks(start.ticks());
+            assert!(told.abs_diff(span) <= Duration::from_nanos(1 << 20), "{start:?} {span:?} {told:?}");
+        }
+    }
+}

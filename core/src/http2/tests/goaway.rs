@@ -339,19 +339,19 @@ fn an_idle_connection_shuts_down() {
 }
 
 /// `arch:9` `send_stall_timeout`, `h2:A26`: a stream that waits for a window for too long, its own or the
-/// connection's; progress starts the time anew.
+/// connection's; progress starts the time anew, but not that of a few octets.
 #[test]
 fn a_stream_that_is_never_given_a_window_is_reset() {
-    for (window, credited) in [(0, 1), (1 << 20, 0)] {
+    for (window, credited, credit) in [(0, 1, 256), (1 << 20, 0, 256), (0, 1, 1)] {
         let mut server = Bench::connected(Side::Server, Config::default(), &[(4, window)]);
         let key = server.request(1, true);
         server.engine.send_head(key, response_head(), false);
         server.engine.send_data(key, None, Bytes::from(vec![0; 100_000]));
         server.sent();
         server.wait(Duration::from_secs(40));
-        server.feed(&window_update(credited, 1));
+        server.feed(&window_update(credited, credit));
         assert_eq!(kinds(&server.sent()), [(Kind::DATA, 1)]);
-        server.wait(Duration::from_secs(59));
+        server.wait(Duration::from_secs(if credit == 1 { 19 } else { 59 }));
         assert_eq!(server.events(), []);
         server.wait(Duration::from_secs(1));
         assert_eq!(
@@ -362,22 +362,45 @@ fn a_stream_that_is_never_given_a_window_is_reset() {
     }
 }
 
-/// `arch:9` `write_stall_timeout`, `h2:A42`: judged from what is left in `Transmit`.
+/// `arch:9` `write_stall_timeout` and `min_write_progress`, `h2:A42`, `h2:A26`: judged from what is left in `Transmit`.
+/// A transport that takes the least there may be goes on; one octet less, and it is over.
 #[test]
-fn output_that_is_never_taken_ends_the_connection() {
-    let mut server = Bench::server();
+fn output_that_is_hardly_taken_ends_the_connection() {
+    let mut server = Bench::connected(Side::Server, Config::default(), &[(4, 1 << 20)]);
     let key = server.request(1, true);
     server.engine.send_head(key, response_head(), false);
+    server.engine.send_data(key, None, Bytes::from(vec![0; 30_000]));
     server.engine.poll_transmit(&mut server.out, server.now);
-    server.out.advance(1);
-    server.wait(Duration::from_secs(29));
+    for _ in 0..10 {
+        server.wait(Duration::from_secs(29));
+        server.out.advance(1024);
+        server.engine.poll_transmit(&mut server.out, server.now);
+        assert_eq!(server.events(), []);
+    }
+    server.wait(Duration::from_secs(15));
+    server.out.advance(1023);
     server.engine.poll_transmit(&mut server.out, server.now);
-    server.wait(Duration::from_secs(29));
+    server.wait(Duration::from_secs(14));
     server.engine.poll_transmit(&mut server.out, server.now);
-    assert_eq!(server.events(), [], "one octet was taken 29 seconds ago");
+    assert_eq!(server.events(), []);
     server.wait(Duration::from_secs(1));
     server.engine.poll_transmit(&mut server.out, server.now);
     assert_eq!(server.events(), [Incoming::Closed(ConnectionError::Timeout(Timeout::WriteStall))]);
+}
+
+/// `min_write_progress`: who takes all there is makes progress, however little it is.
+#[test]
+fn output_that_is_taken_whole_is_progress() {
+    let mut server = Bench::server();
+    for _ in 0..10 {
+        server.feed(&frame_of(Kind::PING, 0, 0, &[0; 8]));
+        server.engine.poll_transmit(&mut server.out, server.now);
+        server.wait(Duration::from_secs(29));
+        server.out.advance(server.out.len());
+        server.engine.poll_transmit(&mut server.out, server.now);
+        server.wait(Duration::from_secs(29));
+        assert_eq!(server.events(), []);
+    }
 }
 
 /// The write-stall timer does not take a driver that wrote everything and then slept for a stuck one.

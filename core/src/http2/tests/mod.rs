@@ -1,6 +1,9 @@
 //! The engine driven with hand-made frames, by topic. Each test names the rule it proves.
 
 mod attacks;
+mod budgets;
+mod dribble;
+mod expect;
 mod flow;
 mod goaway;
 mod headers;
