@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::SHARE_FROM;
 use super::rope::{Piece, Rope};
+use super::{SHARE_FROM, Terms};
 use crate::config::Config;
 use crate::error::{CodecError, SendError, StreamError};
 use crate::time::Instant;
@@ -199,6 +199,27 @@ impl CoalesceBuf {
             self.rope.push(prefix, payload);
         }
         self.appended(len, now);
+    }
+
+    /// Whether more waits than the message of `len` octets that was appended last, in a buffer that holds nothing back.
+    #[inline]
+    pub(crate) fn is_burst(&self, len: usize) -> bool {
+        self.hold.is_none() && self.len() > Self::PREFIX + len
+    }
+
+    /// How much [`append_burst`](Self::append_burst) takes, in messages of up to `max_message` bytes.
+    pub(crate) fn burst_terms(&self, max_message: usize) -> Terms {
+        if !matches!(self.state, State::Open) || self.hold.is_some() {
+            return Terms::default();
+        }
+        let limit = self.high_water.saturating_sub(self.len());
+        Terms { limit, room: self.tail.capacity() - self.tail.len(), max_message }
+    }
+
+    /// Appends messages with their prefixes, on the [terms](Self::burst_terms) that were given.
+    pub(crate) fn append_burst(&mut self, octets: &[u8]) {
+        self.retract();
+        self.tail.extend_from_slice(octets);
     }
 
     /// Encodes a message of `len` octets by `fill` behind the last one, without sending it: [`commit`](Self::commit) or

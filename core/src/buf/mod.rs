@@ -5,6 +5,7 @@
 //! holds a slice of it, so an early or a double return cannot be expressed.
 
 mod arena;
+mod burst;
 mod coalesce;
 mod message;
 mod pool;
@@ -15,6 +16,8 @@ mod tails;
 mod transmit;
 
 pub(crate) use arena::Arena;
+pub use burst::Burst;
+pub(crate) use burst::Terms;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
 pub use message::{Contiguous, Encoded, MessageBuf};
 pub use pool::BufferPool;

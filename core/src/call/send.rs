@@ -84,6 +84,18 @@ impl SendSide {
         if self.is_enveloped() { envelope::prefix(len, false) } else { None }
     }
 
+    /// Largest message of a stream, in bytes, if some may be sent that are not compressed.
+    pub(crate) fn max_next(&self) -> Option<usize> {
+        let is_open = matches!(self.state, State::Open) && self.is_stream() && self.is_enveloped();
+        is_open.then_some(self.max_message)
+    }
+
+    /// So many messages were sent, the last of `last` bytes, none compressed.
+    pub(crate) const fn note_burst(&mut self, messages: u64, last: usize) {
+        self.sent += messages;
+        self.last = (last, false);
+    }
+
     /// A message with [that prefix](Self::next_prefix) was sent.
     pub(crate) const fn note_sent(&mut self, len: usize) {
         self.sent += 1;

@@ -591,6 +591,7 @@ fn released_calls_leave_no_events() {
     assert!(pair.client.poll_event().is_none());
 }
 
+mod burst;
 mod detect;
 mod triple;
 mod whole;

@@ -136,6 +136,8 @@ pub(crate) struct Http2 {
     pub(super) stalls: DeadlineQueue<StreamKey>,
     /// Streams that hold messages back for a time.
     pub(super) lingers: DeadlineQueue<StreamKey>,
+    /// See `is_burst`.
+    pub(super) is_burst: bool,
     pub(super) events: VecDeque<Incoming>,
 
     /// Client: the id of the next stream.
@@ -197,6 +199,7 @@ impl Http2 {
             timers: TimerTable::default(),
             stalls: DeadlineQueue::new(),
             lingers: DeadlineQueue::new(),
+            is_burst: false,
             events: VecDeque::new(),
             next_id: 1,
             handed_id: 1,

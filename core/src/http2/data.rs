@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buf::{CoalesceBuf, FlushPolicy, Piece, Tails};
+use crate::buf::{CoalesceBuf, FlushPolicy, Piece, Tails, Terms};
 use crate::error::{CodecError, SendError};
 use crate::http2::connection::{Http2, Incoming};
 use crate::http2::frame::{self, HEADER_LEN};
@@ -40,9 +40,31 @@ impl Http2 {
         if body.len() >= self.config.send_buffer {
             stream.was_full = true;
         }
+        self.is_burst = body.is_burst(len);
         watch_linger(&mut self.lingers, key, stream);
         self.sched.enqueue(key, stream);
         Some(Ok(()))
+    }
+
+    /// Whether the message that was appended last joined others that leave with the next output.
+    #[inline]
+    pub(crate) const fn is_burst(&self) -> bool {
+        self.is_burst
+    }
+
+    /// How much [`append_burst`](Self::append_burst) takes if nothing else happens, in messages of up to `max_message` bytes.
+    pub(crate) fn burst_terms(&mut self, key: StreamKey, max_message: usize) -> Terms {
+        let stream = self.streams.get_mut(key).filter(|stream| takes_data(stream));
+        let body = stream.and_then(|stream| stream.body.made());
+        body.map_or_else(Terms::default, |body| body.burst_terms(max_message))
+    }
+
+    /// Queues messages with their prefixes behind what the stream has to send, as [`append`](Self::append) would one by one.
+    pub(crate) fn append_burst(&mut self, key: StreamKey, octets: &[u8]) {
+        let stream = self.streams.get_mut(key).filter(|stream| takes_data(stream));
+        let Some(body) = stream.and_then(|stream| stream.body.made()) else { return };
+        body.append_burst(octets);
+        self.appended(key);
     }
 
     /// Lets `fill` encode a message of `len` octets behind what the stream has to send: to be decided upon by

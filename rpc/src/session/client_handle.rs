@@ -199,7 +199,7 @@ impl ClientSession {
         RawCall::new(Arc::clone(self.shared()) as Arc<dyn Carrier>, key)
     }
 
-    fn shared(&self) -> &Arc<Shared<Client>> {
+    pub(super) fn shared(&self) -> &Arc<Shared<Client>> {
         &self.handle.shared
     }
 }

@@ -5,11 +5,13 @@
 //! is read before), no foreign wakers fired or dropped (they are collected and fired after), and no user code but
 //! `Codec::encode` of a message of at most [`INLINE`] bytes; larger messages are encoded outside.
 //! Decoding, compressing and inflating are always outside. A codec that panics leaves the core consistent, so a poisoned lock is
-//! taken as it is. No other lock is taken while it is held.
+//! taken as it is. No other lock is taken while it is held but that of the [outbox], which holds messages that are to be
+//! taken in before anything is changed.
 
 mod client;
 mod client_handle;
 mod dispatch;
+mod outbox;
 pub(crate) mod parking;
 #[cfg(all(test, not(target_family = "wasm")))]
 mod race;
@@ -40,6 +42,7 @@ pub use server::ServerSession;
 use crate::marker::{MaybeSend, MaybeSync};
 use crate::raw::CallKey;
 use crate::time::Clock;
+use outbox::Outbox;
 use parking::Parking;
 pub(crate) use slots::Attached;
 use slots::{Slot, Slots, collect};
@@ -114,6 +117,7 @@ pub(crate) struct Shared<R: SessionRole> {
     /// mostly are done when they have answered, a look under the lock.
     answered: AtomicU64,
     state: Mutex<State<R>>,
+    outbox: Outbox,
     max_send_message: usize,
     compress_min: usize,
     recv_ahead: usize,
@@ -167,6 +171,7 @@ impl<R: SessionRole> Shared<R> {
             is_timed: AtomicBool::new(is_timed),
             answered: AtomicU64::new(CallKey::ONLY.bits()),
             state: Mutex::new(state),
+            outbox: Outbox::new(),
             max_send_message,
             compress_min,
             recv_ahead,
@@ -186,6 +191,9 @@ impl<R: SessionRole> Shared<R> {
     /// [`with`](Self::with) at `now`, where it matters to the microsecond.
     pub(crate) fn with_at<T>(&self, now: Instant, change: impl FnOnce(&mut State<R>, Instant) -> T) -> T {
         let mut state = self.lock();
+        if self.outbox.is_open() {
+            self.take_in(&mut state, now);
+        }
         let result = change(&mut state, now);
         // A cancelled call concerns whoever waits on its other half, also while the driver is stuck on
         // a full socket: hints are not left to it.
@@ -218,6 +226,9 @@ impl<R: SessionRole> Shared<R> {
         self.awake_at.store(now.as_nanos(), Ordering::Relaxed);
         self.seen_at.store(now.as_nanos(), Ordering::Relaxed);
         let mut state = self.lock();
+        if self.outbox.is_open() {
+            self.take_in(&mut state, now);
+        }
         let result = change(&mut state);
         if state.parking.is_parked() {
             self.awake_at.store(0, Ordering::Relaxed);
@@ -261,6 +272,7 @@ impl<R: SessionRole> Shared<R> {
         state.slots.release_idle();
         state.wakes.shrink_to_fit();
         state.stale.shrink_to_fit();
+        self.outbox.release_idle();
         R::release_idle(work, &mut state.extra);
         drop(state);
         self.pool().clear();

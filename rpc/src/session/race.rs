@@ -26,7 +26,7 @@ use crate::time::ManualTime;
 
 const ROUNDS: usize = 200;
 /// Bytes of each message.
-const SIZE: usize = 100;
+pub(super) const SIZE: usize = 100;
 
 /// Octets as they are.
 struct Octets;
@@ -110,13 +110,13 @@ fn serve() -> ClientSession {
     session
 }
 
-fn open(session: &ClientSession, policy: FlushPolicy) -> RawCall {
+pub(super) fn open(session: &ClientSession, policy: FlushPolicy) -> RawCall {
     let mut options = CallOptions::default();
     options.flush = Some(policy);
     session.start(&COUNT.spec, &options, Octets.name())
 }
 
-fn send(carrier: &dyn Carrier, key: CallKey) -> Poll<Result<(), Status>> {
+pub(super) fn send(carrier: &dyn Carrier, key: CallKey) -> Poll<Result<(), Status>> {
     let item = vec![7; SIZE];
     let message = Typed::new(&Octets, &item);
     carrier.poll_send(key, &mut Outgoing::new(&message), &mut Context::from_waker(Waker::noop()))

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use trirpc_core::buf::Encoded;
+use trirpc_core::buf::{Burst, Encoded};
 use trirpc_core::call::Status;
 use trirpc_core::{CallMut, SendError};
 
@@ -34,6 +34,9 @@ impl<R: SessionRole> Shared<R> {
     ) -> Poll<Result<(), Status>> {
         let len = outgoing.message.encoded_len();
         let small = len.filter(|&len| len <= INLINE && outgoing.encoded.is_none());
+        if self.outbox.may_push(key) && small.is_some_and(|len| self.outbox.push(key, len, outgoing.message)) {
+            return Poll::Ready(Ok(()));
+        }
         let queued = small.and_then(|len| self.queue_small(key, len, outgoing, cx));
         queued.unwrap_or_else(|| self.queue_any(key, len, outgoing, cx))
     }
@@ -57,6 +60,9 @@ impl<R: SessionRole> Shared<R> {
             Some(match sent {
                 Ok(()) => {
                     slot.message_sent(len, now);
+                    if call.is_burst() && len <= Burst::MAX_MESSAGE && slot.is_plain() {
+                        self.outbox.open(key, &mut call);
+                    }
                     Poll::Ready(Ok(()))
                 }
                 Err(SendError::Blocked) => {

@@ -57,6 +57,11 @@ impl<X> Slot<X> {
         self.recv.is_none() && self.send.is_none() && self.observed.is_none()
     }
 
+    /// Whether its messages go out as they are, and nobody asks when.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.observed.is_none() && !self.codings.compresses(None, 0)
+    }
+
     /// The hooks, to be run with the lock released, unless they have seen the response.
     pub(crate) fn unanswered_hooks(&mut self) -> Option<Hooks> {
         self.observed.as_mut()?.take_unanswered()
