@@ -12,7 +12,7 @@ use crate::demo::Dialect;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     Demo { json: bool, dialects: Vec<Dialect> },
-    Serve { addr: String, config: Box<Config> },
+    Serve { addr: String, config: Box<Config>, fallback: bool },
 }
 
 /// Why there is no command: what to print, and where.
@@ -64,6 +64,7 @@ Examples:
   tri serve                                       on 127.0.0.1:50051
   tri serve --addr 127.0.0.1:0                    on a port that the system chooses
   tri serve --addr unix:/tmp/echo.sock            on a Unix socket
+  tri serve --fallback                            any other request gets a page, by curl too
   tri serve --set max-recv-message=67108864       messages of up to 64 MiB
   tri serve --set drain-timeout=5s --set max-concurrent-streams=1000";
 
@@ -99,6 +100,10 @@ fn clap() -> Clap {
         .value_name("NAME=VALUE")
         .action(ArgAction::Append)
         .help("Change a limit or timer of the connections; a wrong name lists all of them");
+    let fallback = Arg::new("fallback")
+        .long("fallback")
+        .action(ArgAction::SetTrue)
+        .help("Answer every request that is of no service with 200 and a few lines of text");
     Clap::new("tri")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -110,7 +115,13 @@ fn clap() -> Clap {
             Clap::new("demo").about(DEMO_ABOUT).long_about(DEMO_LONG).after_help(DEMO_EXAMPLES).arg(dialect).arg(json),
         )
         .subcommand(
-            Clap::new("serve").about(SERVE_ABOUT).long_about(SERVE_LONG).after_help(SERVE_EXAMPLES).arg(addr).arg(set),
+            Clap::new("serve")
+                .about(SERVE_ABOUT)
+                .long_about(SERVE_LONG)
+                .after_help(SERVE_EXAMPLES)
+                .arg(addr)
+                .arg(set)
+                .arg(fallback),
         )
 }
 
@@ -129,7 +140,7 @@ fn read_serve(matches: &ArgMatches) -> Result<Command, Refusal> {
         let (name, value) = pair.split_once('=').ok_or_else(|| wrong("expected NAME=VALUE"))?;
         config.set(name, value).map_err(|error| wrong(&error.to_string()))?;
     }
-    Ok(Command::Serve { addr, config })
+    Ok(Command::Serve { addr, config, fallback: matches.get_flag("fallback") })
 }
 
 /// clap's error as one line; its usage block is a `--help` away.
@@ -168,7 +179,12 @@ mod tests {
         assert_eq!(parse(["tri", "demo"]), Ok(Command::Demo { json: false, dialects: dialects.clone() }));
         assert_eq!(parse(["tri", "demo", "--json"]), Ok(Command::Demo { json: true, dialects }));
         let addr = "127.0.0.1:50051".to_owned();
-        assert_eq!(parse(["tri", "serve"]), Ok(Command::Serve { addr, config: Box::default() }));
+        assert_eq!(
+            parse(["tri", "serve"]),
+            Ok(Command::Serve { addr: addr.clone(), config: Box::default(), fallback: false })
+        );
+        let with = Command::Serve { addr, config: Box::default(), fallback: true };
+        assert_eq!(parse(["tri", "serve", "--fallback"]), Ok(with));
     }
 
     #[test]

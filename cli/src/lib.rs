@@ -30,10 +30,12 @@ where
         Ok(Command::Demo { json, dialects }) => {
             demo(if json { demo::Format::Json } else { demo::Format::Text }, &dialects)
         }
-        Ok(Command::Serve { addr, config }) => match smol::block_on(smol::spawn(serve::serve(addr, *config))) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failure(&error),
-        },
+        Ok(Command::Serve { addr, config, fallback }) => {
+            match smol::block_on(smol::spawn(serve::serve(addr, *config, fallback))) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failure(&error),
+            }
+        }
         Err(Refusal::Asked(text)) => match write!(io::stdout(), "{text}") {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure(&error),

@@ -139,6 +139,8 @@ pub enum SendError {
         /// The limit it exceeds.
         limit: usize,
     },
+    /// What was to be sent is not HTTP, for this reason.
+    Invalid(&'static str),
     /// The codec failed, or lied about the encoded length.
     Codec(CodecError),
     /// The call failed earlier; the first error is kept.
@@ -155,6 +157,7 @@ impl fmt::Display for SendError {
             Self::TooLarge { size, limit } => {
                 write!(f, "message of {size} bytes exceeds max_send_message of {limit} bytes")
             }
+            Self::Invalid(reason) => write!(f, "the response is not HTTP: {reason}"),
             Self::Codec(error) => fmt::Display::fmt(error, f),
             Self::Failed(error) => fmt::Display::fmt(error, f),
         }

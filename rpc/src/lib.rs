@@ -63,8 +63,8 @@ pub use marker::{BoxFuture, MaybeSend, MaybeSync};
 pub use raw::{CallKey, Carrier, Encode, Half, Outcome, Outgoing, RawCall, RawReceiver, RawSender, Received};
 pub use response::Response;
 pub use server::{
-    Context, Extensions, Handling, HeadersMut, IncomingCall, InlineHandlers, Layered, NextService, Router, ServerTask,
-    Service, ServiceDescriptor, ServiceLayer, serve_connection,
+    Context, Extensions, Handling, HeadersMut, HttpRequest, HttpResponse, IncomingCall, InlineHandlers, Layered,
+    NextService, Router, ServerTask, Service, ServiceDescriptor, ServiceLayer, serve_connection,
 };
 pub use session::{ClientSession, ServerSession};
 pub use streaming::{Sender, Streaming};
@@ -79,6 +79,8 @@ pub use trirpc_core::call::{
     CallKind, CallOptions, Code, Codec, Compression, Metadata, Method, MethodCodec, MethodSpec, Origin, Protocol,
     ServiceVariant, Status, TripleHeaders,
 };
+#[doc(no_inline)]
+pub use trirpc_core::http::Method as HttpMethod;
 #[doc(no_inline)]
 pub use trirpc_core::{Config, ConnectionError, Endpoint, HttpVersion, Instant};
 

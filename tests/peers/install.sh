@@ -3,8 +3,8 @@
 #
 # Each is installed by NAME/install.sh into a folder of its own, named by the hash of its pins and its toolchain, in
 # $TRIRPC_PEERS_CACHE (by default ~/.cache/trirpc-peers). A second run only looks whether the sources have changed.
-# grpcio comes first, because its protoc makes the stubs of others; then all at once. What they print goes to
-# install.log in their folders, and to stderr when they fail.
+# grpcio comes first, because its protoc makes the stubs of those that speak gRPC; then all at once. What they print goes
+# to install.log in their folders, and to stderr when they fail.
 #
 # Exit status 75: a toolchain is missing, and stderr says which; the other peers are installed all the same.
 set -euo pipefail
@@ -55,13 +55,15 @@ install() (
 )
 
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(grpcio tonic go node java)
+[ ${#wanted[@]} -gt 0 ] || wanted=(grpcio tonic go node java h2spec python-h2 nghttp2)
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 status=0
-install grpcio >"$results/grpcio" || status=$?
-[ $status -eq 0 ] || exit $status
-base=$(cut -d' ' -f2 "$results/grpcio")
+if [[ " ${wanted[*]} " =~ \ (grpcio|tonic|go|node|java)\  ]]; then
+  install grpcio >"$results/grpcio" || status=$?
+  [ $status -eq 0 ] || exit $status
+  base=$(cut -d' ' -f2 "$results/grpcio")
+fi
 
 declare -A running
 for peer in "${wanted[@]}"; do

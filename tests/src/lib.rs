@@ -2,6 +2,7 @@
 
 pub mod alloc;
 pub mod attacks;
+pub mod process;
 pub mod sources;
 
 pub use trirpc_fuzz::{clock, frames, generate, model, pair, pipe, random, script, trace};

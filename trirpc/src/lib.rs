@@ -49,8 +49,8 @@ pub mod client {
 /// Serving calls: routers, and what a handler is given.
 pub mod server {
     pub use trirpc_rpc::{
-        Cancelled, Context, Extensions, Handling, IncomingCall, InlineHandlers, Interceptor, Layered, NextService,
-        Router, Service, ServiceDescriptor, ServiceLayer,
+        Cancelled, Context, Extensions, Handling, HttpMethod, HttpRequest, HttpResponse, IncomingCall, InlineHandlers,
+        Interceptor, Layered, NextService, Router, Service, ServiceDescriptor, ServiceLayer,
     };
     #[cfg(feature = "smol")]
     pub use trirpc_smol::{ListenAddress, Served, Server, ServerBuilder};

@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes};
 use super::envelope::{PREFIX, Terms, too_large};
 use super::protocol::Body;
 use super::status::Status;
-use super::{bare, envelope};
+use super::{bare, envelope, plain, unframed};
 use crate::buf::{BufferPool, Landing, MessageBuf, Run};
 
 /// Cuts a body, however it is split, into messages.
@@ -19,7 +19,7 @@ pub(crate) enum Decoder {
     /// The message that was the body.
     Whole(Whole),
     Envelopes(envelope::Decoder),
-    Bare(bare::Decoder),
+    Unframed(unframed::Decoder),
 }
 
 /// What is known before a body comes.
@@ -45,7 +45,8 @@ impl Fresh {
     fn begin(self) -> Decoder {
         match self.body {
             Body::Envelopes => Decoder::Envelopes(envelope::Decoder::new(self.terms)),
-            Body::Bare => Decoder::Bare(bare::Decoder::new(self.terms, self.expected)),
+            Body::Bare => Decoder::Unframed(unframed::Decoder::Message(bare::Decoder::new(self.terms, self.expected))),
+            Body::Plain => Decoder::Unframed(unframed::Decoder::Octets(plain::Decoder::default())),
         }
     }
 
@@ -60,6 +61,7 @@ impl Fresh {
                 let is_it = len <= self.terms.max_message && self.expected.is_none_or(|expected| expected == len);
                 is_it.then(|| (0, self.terms.encoding.filter(|_| len > 0)))
             }
+            Body::Plain => None,
         }
     }
 }
@@ -125,7 +127,7 @@ impl Decoder {
         self.begin();
         match self {
             Self::Envelopes(decoder) => decoder.push(data, landing),
-            Self::Bare(decoder) => decoder.push(data, landing),
+            Self::Unframed(decoder) => decoder.push(data, landing),
             Self::Fresh(_) | Self::Whole(_) => Ok(()),
         }
     }
@@ -136,7 +138,7 @@ impl Decoder {
         self.begin();
         match self {
             Self::Envelopes(decoder) => decoder.extend(octets, landing),
-            Self::Bare(decoder) => decoder.extend(octets, landing),
+            Self::Unframed(decoder) => decoder.extend(octets, landing),
             Self::Fresh(_) | Self::Whole(_) => false,
         }
     }
@@ -144,7 +146,7 @@ impl Decoder {
     /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
     pub(crate) fn end(&mut self) {
         self.begin();
-        if let Self::Bare(decoder) = self {
+        if let Self::Unframed(decoder) = self {
             decoder.end();
         }
     }
@@ -159,7 +161,7 @@ impl Decoder {
                 whole.message.take()
             }
             Self::Envelopes(decoder) => decoder.pull(pool),
-            Self::Bare(decoder) => decoder.pull(),
+            Self::Unframed(decoder) => decoder.pull(),
         }
     }
 
@@ -167,7 +169,7 @@ impl Decoder {
     pub(crate) fn pull_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
         match self {
             Self::Envelopes(decoder) => decoder.pull_run(max, pool),
-            Self::Fresh(_) | Self::Whole(_) | Self::Bare(_) => Run::default(),
+            Self::Fresh(_) | Self::Whole(_) | Self::Unframed(_) => Run::default(),
         }
     }
 
@@ -177,7 +179,7 @@ impl Decoder {
             Self::Fresh(_) => false,
             Self::Whole(whole) => whole.message.is_some(),
             Self::Envelopes(decoder) => decoder.is_ready(),
-            Self::Bare(decoder) => decoder.is_ready(),
+            Self::Unframed(decoder) => decoder.is_ready(),
         }
     }
 
@@ -187,7 +189,7 @@ impl Decoder {
             Self::Fresh(_) => 0,
             Self::Whole(_) => 1,
             Self::Envelopes(decoder) => decoder.begun(),
-            Self::Bare(decoder) => decoder.begun(),
+            Self::Unframed(decoder) => decoder.begun(),
         }
     }
 
@@ -196,7 +198,7 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.is_partial(),
             // Only the end of the body ends its message.
-            Self::Fresh(_) | Self::Whole(_) | Self::Bare(_) => false,
+            Self::Fresh(_) | Self::Whole(_) | Self::Unframed(_) => false,
         }
     }
 
@@ -206,7 +208,7 @@ impl Decoder {
             Self::Fresh(fresh) => fresh.begin().need(),
             Self::Whole(_) => 0,
             Self::Envelopes(decoder) => decoder.need(),
-            Self::Bare(decoder) => decoder.need(),
+            Self::Unframed(decoder) => decoder.need(),
         }
     }
 
@@ -216,7 +218,7 @@ impl Decoder {
             Self::Fresh(_) => 0,
             Self::Whole(whole) => whole.octets,
             Self::Envelopes(decoder) => decoder.buffered(),
-            Self::Bare(decoder) => decoder.buffered(),
+            Self::Unframed(decoder) => decoder.buffered(),
         }
     }
 
@@ -227,7 +229,7 @@ impl Decoder {
             Self::Fresh(_) => {}
             Self::Whole(whole) => *whole = Whole { message: None, octets: 0 },
             Self::Envelopes(decoder) => decoder.discard(),
-            Self::Bare(decoder) => decoder.discard(),
+            Self::Unframed(decoder) => decoder.discard(),
         }
     }
 }

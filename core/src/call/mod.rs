@@ -20,6 +20,7 @@ mod metadata;
 mod method;
 mod options;
 mod percent;
+mod plain;
 mod prefixed;
 mod protocol;
 mod send;
@@ -27,6 +28,7 @@ mod server;
 mod status;
 mod timeout;
 mod trailers;
+mod unframed;
 mod variant;
 
 use crate::buf::MessageBuf;

@@ -21,6 +21,8 @@ pub enum Protocol {
     GrpcWeb,
     /// Connect.
     Connect,
+    /// No call, but a request of plain HTTP. Servers only, where somebody answers such.
+    Http,
 }
 
 /// By which names a client's Triple unary calls carry version and timeout. Servers of ours read all of them, and
@@ -41,6 +43,8 @@ pub(crate) enum Body {
     Bare,
     /// Messages behind a prefix of five octets.
     Envelopes,
+    /// No messages: octets as they come.
+    Plain,
 }
 
 /// Where trailers and the end of the call are.
@@ -64,6 +68,8 @@ pub(crate) enum ErrorForm {
     HttpJson { number: bool },
     /// A JSON object in the last envelope.
     EndStreamJson,
+    /// HTTP status alone.
+    HttpStatus,
 }
 
 /// A field that tells how long the client waits.
@@ -113,7 +119,7 @@ pub(crate) fn for_client(protocol: Protocol, headers: TripleHeaders, kind: CallK
 /// and among those by the fields that only one of them has. `None` if it is none that the machines carry.
 pub(crate) fn detect(content_type: &Bytes, headers: &Headers) -> Option<(&'static ProtocolSpec, Bytes)> {
     let has = |names: &[HeaderName]| headers.iter().any(|field| names.contains(&field.name));
-    let [[triple, grpc], _, [grpc_web, _], [connect, connect_stream]] = &SPECS;
+    let [[triple, grpc], _, [grpc_web, _], [connect, connect_stream], _] = &SPECS;
     // What most clients send, letter by letter: no need to look for anything else in it.
     if grpc.media_bare.is_some_and(|bare| bare.as_bytes() == content_type) {
         return Some((grpc, Bytes::from_static(PROTO.as_bytes())));
@@ -301,8 +307,24 @@ const TRIPLE_JS_NAMES: [HeaderName; 5] = [
     HeaderName::REST_SERVICE_TIMEOUT,
 ];
 
+/// What is no call. Of its columns only those matter by which a body is received and a failure is answered.
+const HTTP: ProtocolSpec = ProtocolSpec {
+    protocol: Protocol::Http,
+    media_prefix: "",
+    body: Body::Plain,
+    trailers: Trailers::Http,
+    error: ErrorForm::HttpStatus,
+    is_versioned: false,
+    timeouts: &[],
+    ..CONNECT
+};
+
 /// Unary and streaming row of each protocol, in the order of [`Protocol`].
-static SPECS: [[ProtocolSpec; 2]; 4] = [[TRIPLE, GRPC], [GRPC, GRPC], [GRPC_WEB, GRPC_WEB], [CONNECT, CONNECT_STREAM]];
+static SPECS: [[ProtocolSpec; 2]; 5] =
+    [[TRIPLE, GRPC], [GRPC, GRPC], [GRPC_WEB, GRPC_WEB], [CONNECT, CONNECT_STREAM], [HTTP, HTTP]];
+
+/// The row of requests that are no calls.
+pub(crate) static PLAIN: ProtocolSpec = HTTP;
 
 #[cfg(test)]
 mod tests;

@@ -150,6 +150,7 @@ impl SendSide {
         match self.body {
             Body::Envelopes => self.compression,
             Body::Bare => self.last.1,
+            Body::Plain => false,
         }
     }
 

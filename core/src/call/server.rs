@@ -20,6 +20,7 @@ use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
 
 mod accept;
+mod plain;
 mod respond;
 
 pub use accept::{Accept, Accepted};

@@ -5,8 +5,10 @@
 
 mod calls;
 mod client;
+mod detect;
 mod encode;
 mod events;
+mod plain;
 mod recent;
 mod role;
 mod server;
@@ -30,7 +32,6 @@ use crate::config::Config;
 use crate::error::{ConnectionError, ErrorCode, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
-use crate::sniff::{Sniffed, sniff};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
 use events::Events;
@@ -250,23 +251,6 @@ impl<R: Role> Connection<R> {
         !self.is_sniffing && self.http.wants_transmit()
     }
 
-    // ---- the first octets ------------------------------------------------------------------------
-
-    /// Whether the engine may have the input: it is HTTP/2. Anything else ends the connection without a word.
-    #[cold]
-    fn recognise(&mut self, input: &mut RecvBuf, now: Instant) -> bool {
-        match sniff(input.data()) {
-            None => return false,
-            Some(Sniffed::Http2) => self.is_sniffing = false,
-            Some(other) => {
-                input.skip(input.len());
-                self.http.leave(ConnectionError::Foreign(other));
-                self.pump(now);
-            }
-        }
-        !self.is_sniffing
-    }
-
     // ---- from the engine to the calls ------------------------------------------------------------
 
     fn advance(&mut self, now: Instant) -> Instant {
@@ -373,10 +357,7 @@ impl<R: Role> Connection<R> {
             return;
         }
         self.phase = Phase::Closed;
-        if core::mem::take(&mut self.is_sniffing) {
-            // Nobody is known to be there who would understand a GOAWAY.
-            self.http.lose_output();
-        }
+        self.forget_greeting();
         let ids: Vec<CallId> = self.calls.ids().collect();
         for id in ids {
             R::connection_lost(self, id, &error);

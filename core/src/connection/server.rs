@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::Connection;
 use super::calls::Call;
 use super::encode::{EncodeError, Fill, encode};
+use super::plain::{IsPlain, is_plain};
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
@@ -36,6 +37,8 @@ pub(crate) struct ServerState {
     /// The next call in the backlog is to be told by an event.
     tells_incoming: bool,
     limits: CallLimits,
+    /// Which paths are no calls but plain HTTP, if any.
+    pub(super) is_plain: Option<IsPlain>,
     /// What heads said that the engine recognises when they come again. Holding the head keeps its address its own.
     known: Recent<(Arc<RequestHead>, Arc<Accepted>)>,
     /// Memory for the fields of one head, which are gone once it is written.
@@ -80,6 +83,7 @@ impl ServerState {
             backlog: VecDeque::new(),
             tells_incoming: true,
             limits: CallLimits::from(config),
+            is_plain: None,
             known: Recent::new(config.max_known_heads),
             own_fields: Headers::new(),
             heads: Recent::new(RESPONSE_KINDS),
@@ -98,6 +102,9 @@ impl ServerState {
 
     /// Reads a head, and keeps what it says if it may come again.
     fn read(&mut self, head: Arc<RequestHead>) -> Result<Arc<Accepted>, ResponseHead> {
+        if self.is_plain.as_ref().is_some_and(|of_path| is_plain(&head, of_path)) {
+            return Ok(Arc::new(Accepted::plain(head, &self.limits)));
+        }
         if !may_recur(&head) {
             return Accepted::read(Arc::unwrap_or_clone(head), &self.limits).map(Arc::new);
         }

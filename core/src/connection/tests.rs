@@ -10,7 +10,9 @@ use bytes::{Buf, BufMut, Bytes};
 
 use super::*;
 use crate::buf::MessageBuf;
-use crate::call::{CallKind, CallOptions, Code, Codec, EncodeBuf, Metadata, MethodSpec, Origin, Recv, Status};
+use crate::call::{
+    CallKind, CallOptions, Code, Codec, EncodeBuf, Metadata, MethodSpec, Origin, Protocol, Recv, Status,
+};
 use crate::error::{CodecError, OpenError, SendError};
 
 /// Octets as they are.
@@ -593,6 +595,7 @@ fn released_calls_leave_no_events() {
 
 mod burst;
 mod detect;
+mod plain;
 mod triple;
 mod whole;
 

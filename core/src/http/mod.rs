@@ -5,10 +5,12 @@
 mod head;
 mod headers;
 mod name;
+mod response;
 mod rest;
 
 pub use head::{DeadlineField, Method, RequestHead, ResponseHead};
 pub use headers::{Field, Headers, is_valid_value};
 pub(crate) use name::hash;
 pub use name::{HeaderName, InvalidHeaderName};
+pub use response::Response;
 pub(crate) use rest::{InlineField, Rest};

@@ -237,6 +237,18 @@ impl HeaderName {
         }
     }
 
+    /// Whether the field is about a connection of HTTP/1, so that HTTP/2 does not carry it (RFC 9113 §8.2.2).
+    pub fn is_connection_specific(&self) -> bool {
+        const NAMES: [HeaderName; 5] = [
+            HeaderName::CONNECTION,
+            HeaderName::KEEP_ALIVE,
+            HeaderName::PROXY_CONNECTION,
+            HeaderName::TRANSFER_ENCODING,
+            HeaderName::UPGRADE,
+        ];
+        NAMES.contains(self)
+    }
+
     /// Whether this is a known pseudo field or a lower-case token. Only names
     /// [from the wire](Self::from_wire) can fail.
     pub fn is_valid(&self) -> bool {

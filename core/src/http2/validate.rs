@@ -94,7 +94,7 @@ impl FieldList {
         if !is_valid_value(&field.value) {
             field = self.mend(field)?;
         }
-        if is_connection_specific(&field.name) {
+        if field.name.is_connection_specific() {
             return Err(Malformed("connection-specific field"));
         }
         if field.name == HeaderName::TE {
@@ -206,18 +206,6 @@ impl FieldList {
         let head = ResponseHead { status, headers: self.headers };
         Ok(List::Response { head: Arc::new(head), content_length: self.content_length, size })
     }
-}
-
-/// §8.2.2, by exact name.
-fn is_connection_specific(name: &HeaderName) -> bool {
-    const NAMES: [HeaderName; 5] = [
-        HeaderName::CONNECTION,
-        HeaderName::KEEP_ALIVE,
-        HeaderName::PROXY_CONNECTION,
-        HeaderName::TRANSFER_ENCODING,
-        HeaderName::UPGRADE,
-    ];
-    NAMES.contains(name)
 }
 
 /// RFC 9110 §8.6: digits and nothing else, within 64 bits.

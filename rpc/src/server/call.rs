@@ -114,6 +114,10 @@ impl IncomingCall {
         self.seat.peer()
     }
 
+    pub(super) fn into_parts(self) -> (CallSeat, Box<Request>, Spare) {
+        (self.seat, self.request, self.spare)
+    }
+
     /// Memory for a future that is to hold the call itself.
     pub(super) fn take_spare(&mut self) -> Spare {
         std::mem::take(&mut self.spare)

@@ -3,6 +3,7 @@
 mod call;
 mod context;
 mod handling;
+mod http;
 mod inline;
 mod layer;
 mod router;
@@ -13,6 +14,7 @@ mod task;
 pub use call::IncomingCall;
 pub use context::{Context, Extensions, HeadersMut};
 pub use handling::Handling;
+pub use http::{HttpRequest, HttpResponse};
 pub use inline::InlineHandlers;
 pub use layer::{Layered, NextService, ServiceLayer};
 pub use router::Router;

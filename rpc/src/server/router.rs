@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 
-use trirpc_core::call::{CallKind, Compression, MethodSpec, ServiceVariant, Status};
+use trirpc_core::call::{Accepted, CallKind, Compression, MethodSpec, ServiceVariant, Status};
 
 use super::call::IncomingCall;
 use super::handling::Handling;
+use super::http::{self, Fallback, HttpRequest, HttpResponse};
 use super::inline::InlineHandlers;
 use super::service::Service;
 use crate::compress::Compressions;
 use crate::intercept::{Chain, Interceptor};
+use crate::marker::{MaybeSend, MaybeSync};
 
 /// Services by path. The lookup is exact: one hash of the whole path.
 ///
@@ -24,6 +27,8 @@ pub struct Router {
     services: Vec<Served>,
     methods: HashMap<&'static str, Vec<Route>>,
     names: Vec<&'static str>,
+    /// Who answers what is of no service.
+    fallback: Option<Route>,
     is_lenient: bool,
     inlines: InlineHandlers,
     compressions: Compressions,
@@ -80,6 +85,47 @@ impl Router {
         }
         self.services.push(Served { service, variant });
         self
+    }
+
+    /// Lets `handler` answer what is of no service: requests in plain HTTP of any method but CONNECT, and calls too, whose
+    /// clients see an HTTP status in place of `Unimplemented`. A health check for a load balancer, metrics and a page for
+    /// people find their place beside the services.
+    ///
+    /// A path is of a service if all before its last segment is the path of one, whether or not there is such a method.
+    /// Interceptors and layers see calls only. A later fallback takes the place of an earlier one.
+    ///
+    /// ```
+    /// use trirpc_rpc::{HttpMethod, HttpRequest, HttpResponse, Router};
+    ///
+    /// let router = Router::new().fallback(|mut request: HttpRequest| async move {
+    ///     match (request.method(), request.path()) {
+    ///         (HttpMethod::Get | HttpMethod::Head, "/healthz") => Ok(HttpResponse::new(200).body("ok\n")),
+    ///         (HttpMethod::Put, "/mirror") => {
+    ///             let body = request.body().await?;
+    ///             Ok(HttpResponse::new(200).header("content-type", "application/octet-stream").body(body))
+    ///         }
+    ///         _ => Ok(HttpResponse::new(404)),
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn fallback<F, Fut>(mut self, handler: F) -> Self
+    where
+        F: Fn(HttpRequest) -> Fut + MaybeSend + MaybeSync + 'static,
+        Fut: Future<Output: Into<HttpResponse>> + MaybeSend + 'static,
+    {
+        self.fallback = Some(Route { service: self.services.len() as u32, method: 0, spec: &http::REQUEST });
+        self.services.push(Served { service: Arc::new(Fallback(handler)), variant: ServiceVariant::DEFAULT });
+        self
+    }
+
+    /// Which paths are the fallback's, if there is one.
+    pub(crate) fn is_plain(&self) -> Option<impl Fn(&str) -> bool + Send + Sync + 'static> {
+        self.fallback?;
+        let mut services: Vec<&'static str> = self.methods.keys().filter_map(|path| service_of(path)).collect();
+        services.sort_unstable();
+        services.dedup();
+        Some(move |path: &str| service_of(path).is_none_or(|service| services.binary_search(&service).is_err()))
     }
 
     /// Whether a service with one implementation serves every group and version. Some Dubbo clients send ones that
@@ -142,8 +188,12 @@ impl Router {
         &self.names
     }
 
-    /// The method at `path` of the implementation that is meant, or what to answer.
-    pub(crate) fn find(&self, path: &str, variant: &ServiceVariant) -> Result<Route, Status> {
+    /// Where a request goes, or what to answer.
+    pub(crate) fn find(&self, request: &Accepted) -> Result<Route, Status> {
+        let (path, variant) = (request.path(), request.variant());
+        if let (Some(_), Some(route)) = (request.http(), self.fallback) {
+            return Ok(route);
+        }
         let Some(places) = self.methods.get(path) else { return Err(self.unknown(path)) };
         let served = |matches: &dyn Fn(&ServiceVariant) -> bool| {
             places.iter().find(|place| matches(&self.services[place.service as usize].variant))
@@ -183,6 +233,11 @@ impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router").field("services", &self.names).finish_non_exhaustive()
     }
+}
+
+/// All of a path before its last segment.
+fn service_of(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(service, _)| service)
 }
 
 /// Where a path leads: a method of a service of one [`Router`].

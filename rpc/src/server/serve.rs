@@ -28,7 +28,10 @@ pub fn serve_connection<T: Transport, Z: Time>(
     spawn: impl FnMut(ServerTask) + MaybeSend + 'static,
 ) -> (ServerSession, Driver<T, Server, Z>) {
     let config = router.compressions().announce(config);
-    let conn = Connection::<Server>::new(config, None, time.now());
+    let mut conn = Connection::<Server>::new(config, None, time.now());
+    if let Some(is_plain) = router.is_plain() {
+        conn.serve_plain(is_plain);
+    }
     let served = Served::new(router, io.peer());
     let shared = Shared::new(conn, served.clone(), served.into(), time.clone());
     let driver = Driver::new(io, Arc::clone(&shared), Dispatch::new(spawn), time);

@@ -13,6 +13,7 @@ mod client_handle;
 mod dispatch;
 mod outbox;
 pub(crate) mod parking;
+mod plain;
 #[cfg(all(test, not(target_family = "wasm")))]
 mod race;
 mod seat;

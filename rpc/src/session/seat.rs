@@ -32,6 +32,10 @@ impl CallSeat {
         Self { shared, key }
     }
 
+    pub(super) fn shared(&self) -> &Shared<Server> {
+        &self.shared
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.shared.now()
     }

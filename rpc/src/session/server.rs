@@ -110,7 +110,7 @@ impl Routes {
         if let Some((_, route)) = known {
             return Ok(*route);
         }
-        let route = router.find(accepted.path(), accepted.variant())?;
+        let route = router.find(accepted)?;
         // A head that only its call knows does not come again.
         if Arc::strong_count(accepted) > 1 {
             let known = (Arc::clone(accepted), route);
@@ -295,7 +295,7 @@ impl State<Server> {
         if chain.is_none() {
             return None;
         }
-        let call = self.conn.call(id)?;
+        let call = self.conn.call(id).filter(|call| call.http().is_none())?;
         let info =
             CallInfo::new(CallSide::Server, spec, call.protocol(), now).with_peer(self.extra.fixed.peer.as_ref());
         let mut hooks = Hooks::new(chain, info);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use trirpc::Protocol;
 
-use crate::process::{Installed, Program};
+use trirpc_tests::process::{Installed, Program};
 
 /// A foreign library.
 pub(crate) struct Peer {
@@ -31,6 +31,9 @@ pub(crate) type Count = (usize, &'static str);
 
 const BOTH: Count = (2, "");
 const ONE: Count = (1, "");
+
+/// Their parts of the installation.
+pub(crate) const PARTS: &[&str] = &["grpcio", "tonic", "go", "node", "java"];
 
 pub(crate) const PEERS: &[Peer] = &[
     Peer {

@@ -6,7 +6,6 @@ mod client;
 mod document;
 mod fleet;
 mod manners;
-mod process;
 mod relay;
 mod stand;
 mod table;
@@ -18,10 +17,10 @@ use std::thread;
 use std::time::Duration;
 
 use fleet::{PEERS, Peer};
-use process::Installed;
 use stand::Stand;
 use table::{Cell, Column, Table};
 use trirpc::Protocol;
+use trirpc_tests::process::{self, Installed};
 
 const SERVICE: &str = "trirpc.test.v1.Echo";
 
@@ -53,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<bool> {
-    let installed = Arc::new(Installed::ensure()?);
+    let installed = Arc::new(Installed::ensure(fleet::PARTS)?);
     let tri = process::tri()?;
     let is_installed = |peer: &&Peer| peer.server(&installed).is_some();
     let only = std::env::var("TRIRPC_PEER").ok();
@@ -106,9 +105,8 @@ fn run() -> io::Result<bool> {
     }
     println!("peers: {passed} cells passed, {failed} failed");
     if !missing.is_empty() {
-        let required = std::env::var_os("TRIRPC_PEERS").is_some_and(|value| value == "required");
         println!("peers: NOT RUN: {} (TRIRPC_PEERS=required makes this a failure)", missing.join(", "));
-        return Ok(!required && failed == 0);
+        return Ok(!process::are_required() && failed == 0);
     }
     if only.is_none() && failed == 0 && !document::is_current(&document::render(&tables, &versions))? {
         println!("peers: docs/interop.md says otherwise: TRIRPC_WRITE_DOCS=1 writes it anew");

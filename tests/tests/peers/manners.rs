@@ -18,10 +18,10 @@ use trirpc_cli::echo::EchoService;
 
 use crate::SERVICE;
 use crate::client::{Failure, same, text, told};
-use crate::process::{self, Server};
 use crate::relay::Relay;
 use crate::stand::{Stand, Start};
 use crate::table::{Cell, Column};
+use trirpc_tests::process::{self, Server};
 
 const WATCHED: &str = "client-watches-health-at-once";
 const THREE_TRIES: &str = "client-sends-failed-calls-three-times";

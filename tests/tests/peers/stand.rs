@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Mutex;
 
-use crate::process::Server;
 use crate::relay::{Relay, Traffic};
 use crate::table::Cell;
+use trirpc_tests::process::Server;
 
 /// Makes the command that starts the server.
 pub(crate) type Start = Box<dyn Fn() -> Command + Send + Sync>;

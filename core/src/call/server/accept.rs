@@ -37,21 +37,23 @@ pub enum Accept {
 #[derive(Debug)]
 pub struct Accepted {
     pub(super) spec: &'static ProtocolSpec,
-    path: Bytes,
-    authority: Bytes,
+    pub(super) path: Bytes,
+    pub(super) authority: Bytes,
     /// As the request has it; the response repeats it.
     pub(super) content_type: Bytes,
-    codec: Bytes,
+    pub(super) codec: Bytes,
     /// Encoding of the request's messages; each may still be uncompressed.
     pub(super) request_encoding: Option<&'static str>,
     pub(super) response_encoding: Option<&'static str>,
-    metadata: Metadata,
-    variant: ServiceVariant,
-    timeout: Option<Duration>,
+    pub(super) metadata: Metadata,
+    pub(super) variant: ServiceVariant,
+    pub(super) timeout: Option<Duration>,
     pub(super) content_length: Option<u64>,
     /// Why the request cannot be served, whatever its body is.
     pub(super) fault: Option<Status>,
     pub(super) limits: CallLimits,
+    /// The head of a request that is no call.
+    pub(super) http: Option<Arc<RequestHead>>,
 }
 
 impl Accepted {
@@ -82,10 +84,9 @@ impl Accepted {
         let announced = compress::announced(head.headers.get(spec.encoding).map(|v| &**v), known);
         let accepted = head.headers.get_all(spec.accept_encoding).map(|value| &**value);
         let response_encoding = compress::negotiate(announced, accepted, limits.send_compressions.names());
-        let path = head.path.iter().position(|&octet| octet == b'?').unwrap_or(head.path.len());
         let mut accepted = Self {
             spec,
-            path: head.path.slice(..path),
+            path: path_of(&head),
             authority: head.authority,
             content_type,
             codec,
@@ -97,6 +98,7 @@ impl Accepted {
             content_length: None,
             fault: None,
             limits,
+            http: None,
         };
         accepted.fault = accepted.read_fields(announced, &head.headers).err();
         accepted.metadata = Metadata::from_headers(head.headers);
@@ -188,6 +190,12 @@ impl ServerCall {
             Err(answer) => Accept::Reject(answer),
         }
     }
+}
+
+/// The path without its query.
+pub(super) fn path_of(head: &RequestHead) -> Bytes {
+    let end = head.path.iter().position(|&octet| octet == b'?').unwrap_or(head.path.len());
+    head.path.slice(..end)
 }
 
 /// HTTP's answer to a content type by which nothing can be called here.

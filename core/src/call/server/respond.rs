@@ -165,6 +165,10 @@ impl ServerCall {
                 let (head, body) = self.whole(status, metadata, message, trailers, (prefix, number));
                 End::Whole { head, body }
             }
+            (_, ErrorForm::HttpStatus) => {
+                let head = ResponseHead { status: self.request.http_status(status), headers: Headers::new() };
+                End::Whole { head, body: Bytes::new() }
+            }
             _ if self.is_head_sent => {
                 let mut headers = Headers::new();
                 encode_trailers(status, trailers, &mut headers);
@@ -194,7 +198,7 @@ impl ServerCall {
             self.whole_rest(metadata, [status.metadata(), trailers], prefix, &mut own).append_to(&mut head.headers);
             return (head, message);
         }
-        let http = self.request.spec.http_statuses[status.code() as usize];
+        let http = self.request.http_status(status);
         let json = Bytes::from_static(error_json::CONTENT_TYPE.as_bytes());
         let (mut head, body) = (self.request.bare_head(http, json), error_json::encode(status, number));
         // The metadata of an error are fields of the head.
@@ -264,6 +268,10 @@ impl ServerCall {
 }
 
 impl Accepted {
+    fn http_status(&self, status: &Status) -> u16 {
+        self.spec.http_statuses[status.code() as usize]
+    }
+
     /// What every response begins with, unless it is an error of HTTP's.
     fn response_head(&self) -> ResponseHead {
         self.bare_head(self.spec.http_statuses[0], self.content_type.clone())

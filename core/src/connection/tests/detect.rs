@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Timeout;
 use crate::http2::frame::{FrameHeader, HEADER_LEN, Kind, PREFACE};
+use crate::sniff::Sniffed;
 
 /// A server that has to find out, and what it sent.
 struct Detecting {

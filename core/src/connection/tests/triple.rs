@@ -1,7 +1,7 @@
 //! Unary calls of the rows with bare bodies, through two connections.
 
 use super::*;
-use crate::call::{Protocol, ServiceVariant, TripleHeaders};
+use crate::call::{ServiceVariant, TripleHeaders};
 
 fn options(protocol: Protocol, triple_headers: TripleHeaders) -> CallOptions {
     CallOptions { protocol: Some(protocol), triple_headers, ..CallOptions::default() }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use trirpc_tests::sources::root;
+use crate::sources::root;
 
 /// A server must print its address within this time.
 const START: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ const START: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// A program of a peer, in the folder of its installation.
-pub(crate) enum Program {
+pub enum Program {
     /// An executable, and its first arguments.
     Native(&'static str, &'static [&'static str]),
     /// A script of the working copy, run by the installed interpreter.
@@ -31,15 +31,19 @@ pub(crate) enum Program {
 }
 
 /// Where the installed peers are.
-pub(crate) struct Installed {
+pub struct Installed {
     folders: BTreeMap<String, PathBuf>,
 }
 
 impl Installed {
-    /// Installs what is missing. Parts whose toolchain cannot be had here are left out; the installer said which.
-    pub(crate) fn ensure() -> io::Result<Self> {
+    /// Installs what is missing of `parts`. Those whose toolchain cannot be had here are left out; the installer said
+    /// which.
+    ///
+    /// # Errors
+    /// The installer failed.
+    pub fn ensure(parts: &[&str]) -> io::Result<Self> {
         let installer = root().join("tests/peers/install.sh");
-        let output = Command::new("bash").arg(installer).stderr(Stdio::inherit()).output()?;
+        let output = Command::new("bash").arg(installer).args(parts).stderr(Stdio::inherit()).output()?;
         if !matches!(output.status.code(), Some(0 | 75)) {
             return Err(io::Error::other(format!("tests/peers/install.sh ended with {}", output.status)));
         }
@@ -48,8 +52,13 @@ impl Installed {
         Ok(Self { folders: folders.map(|(part, folder)| (part.to_owned(), folder.into())).collect() })
     }
 
+    /// Whether a part is there.
+    pub fn has(&self, part: &str) -> bool {
+        self.folders.contains_key(part)
+    }
+
     /// How `program` is started, if its part is installed.
-    pub(crate) fn command(&self, part: &str, program: &Program) -> Option<Command> {
+    pub fn command(&self, part: &str, program: &Program) -> Option<Command> {
         let folder = self.folders.get(part)?;
         Some(match program {
             Program::Native(path, arguments) => {
@@ -79,16 +88,22 @@ impl Installed {
     }
 }
 
+/// Whether a part that cannot be had is a failure.
+pub fn are_required() -> bool {
+    std::env::var_os("TRIRPC_PEERS").is_some_and(|value| value == "required")
+}
+
 /// A program that listens; killed when dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
-    pub(crate) addr: SocketAddr,
+    /// Where it listens.
+    pub addr: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     /// Starts it and waits for the address on its standard output.
-    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+    pub fn start(mut command: Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let (said, lines) = (Arc::default(), reader(&mut child));
         let started = address(&lines, &said);
@@ -99,12 +114,17 @@ impl Server {
     }
 
     /// Asks it to end (SIGTERM).
-    pub(crate) fn terminate(&self) -> io::Result<()> {
+    pub fn terminate(&self) -> io::Result<()> {
         Command::new("kill").arg(self.child.id().to_string()).status().map(drop)
     }
 
+    /// All that it has said, line by line.
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic under it").clone()
+    }
+
     /// How often it has said exactly this line.
-    pub(crate) fn count(&self, line: &str) -> usize {
+    pub fn count(&self, line: &str) -> usize {
         self.said.lock().expect("no panic under it").iter().filter(|said| *said == line).count()
     }
 }
@@ -135,10 +155,7 @@ fn address(lines: &Receiver<String>, said: &Arc<Mutex<Vec<String>>>) -> io::Resu
 }
 
 /// Runs a client to its end. `on_line` gets each line of its standard output and what answers it on its standard input.
-pub(crate) fn run(
-    mut command: Command,
-    mut on_line: impl FnMut(String, &mut ChildStdin) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn run(mut command: Command, mut on_line: impl FnMut(String, &mut ChildStdin) -> io::Result<()>) -> io::Result<()> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().expect("piped");
     let lines = reader(&mut child);
@@ -162,7 +179,7 @@ pub(crate) fn run(
 }
 
 /// The `tri` of this working copy, built as this test was.
-pub(crate) fn tri() -> io::Result<PathBuf> {
+pub fn tri() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     // target/PROFILE/deps/peers-HASH
     let folder = own.parent().and_then(Path::parent).ok_or_else(|| io::Error::other("the test has no folder"))?;

@@ -1,0 +1,85 @@
+//! A body without envelopes: one message, or octets that are none.
+
+use bytes::Bytes;
+
+use super::status::Status;
+use super::{bare, plain};
+use crate::buf::{Landing, MessageBuf};
+
+/// What is made of such a body. The methods are those of [`bare::Decoder`]; pieces of plain octets are pulled as messages
+/// are, and not counted as such.
+#[derive(Debug)]
+pub(crate) enum Decoder {
+    Message(bare::Decoder),
+    Octets(plain::Decoder),
+}
+
+impl Decoder {
+    pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
+        match self {
+            Self::Message(decoder) => decoder.push(data, landing),
+            Self::Octets(decoder) => {
+                decoder.extend(&data);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
+        match self {
+            Self::Message(decoder) => decoder.extend(octets, landing),
+            Self::Octets(decoder) => {
+                decoder.extend(octets);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Self::Message(decoder) = self {
+            decoder.end();
+        }
+    }
+
+    pub(crate) fn pull(&mut self) -> Option<MessageBuf> {
+        match self {
+            Self::Message(decoder) => decoder.pull(),
+            Self::Octets(decoder) => decoder.pull(),
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        match self {
+            Self::Message(decoder) => decoder.is_ready(),
+            Self::Octets(decoder) => decoder.is_ready(),
+        }
+    }
+
+    pub(crate) fn begun(&self) -> u64 {
+        match self {
+            Self::Message(decoder) => decoder.begun(),
+            Self::Octets(_) => 0,
+        }
+    }
+
+    pub(crate) fn need(&self) -> usize {
+        match self {
+            Self::Message(decoder) => decoder.need(),
+            Self::Octets(_) => 0,
+        }
+    }
+
+    pub(crate) fn buffered(&self) -> usize {
+        match self {
+            Self::Message(decoder) => decoder.buffered(),
+            Self::Octets(decoder) => decoder.buffered(),
+        }
+    }
+
+    pub(crate) fn discard(&mut self) {
+        match self {
+            Self::Message(decoder) => decoder.discard(),
+            Self::Octets(decoder) => decoder.discard(),
+        }
+    }
+}
