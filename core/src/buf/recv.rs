@@ -119,6 +119,11 @@ impl RecvBuf {
         &self.window[self.consumed..self.consumed + self.unread]
     }
 
+    /// The unread bytes, to be moved.
+    pub(crate) fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.window[self.consumed..self.consumed + self.unread]
+    }
+
     /// Splits the first `n` unread bytes off without copying them.
     pub(crate) fn split_to(&mut self, n: usize) -> Bytes {
         assert!(n <= self.unread, "split {n} of {} unread bytes", self.unread);

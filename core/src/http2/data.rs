@@ -6,6 +6,7 @@ use crate::buf::{CoalesceBuf, FlushPolicy, Piece, Tails, Terms};
 use crate::error::{CodecError, SendError};
 use crate::http2::connection::{Http2, Incoming};
 use crate::http2::frame::{self, HEADER_LEN};
+use crate::http2::settings::MAX_DATA;
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{End, Queued, Stream, StreamState};
 use crate::time::{DeadlineQueue, Instant};
@@ -169,7 +170,7 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let eligible = stream.body.eligible();
         let allowed = stream.send_window.available().min(self.send_window.available());
-        let n = stream.body.frame_len(eligible.min(allowed).min(self.peer.data_limit()));
+        let n = stream.body.frame_len(eligible.min(allowed).min(MAX_DATA));
         let dribbles = self.would_dribble(eligible, allowed);
         if n == 0 || (dribbles && !self.dribbles.take(1, self.now)) {
             return;

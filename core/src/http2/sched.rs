@@ -2,8 +2,8 @@
 //!
 //! Three FIFO queues of streams. `pending` holds a client's calls that wait for one of the streams the
 //! peer allows; `ready` those that have something to send; `parked` those that have DATA while the
-//! connection's window is exhausted. A turn is a head, if one waits, and one DATA frame; who has more goes
-//! to the end. Parked streams are the first to have a turn when the window opens again, so the stream that
+//! connection's window is exhausted. A turn is a head, if one waits, and one DATA frame, or a few if they are all; who
+//! has more goes to the end. Parked streams are the first to have a turn when the window opens again, so the stream that
 //! has waited longest gets the credit. A stream is in at most one queue, which it knows.
 
 use alloc::collections::VecDeque;

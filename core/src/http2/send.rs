@@ -14,6 +14,7 @@ use crate::http::{InlineField, ResponseHead, Rest};
 use crate::http2::Side;
 use crate::http2::connection::Http2;
 use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
+use crate::http2::settings::MAX_DATA;
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{Closed, End, Head, StreamState};
 use crate::http2::template::Block;
@@ -226,18 +227,32 @@ impl Http2 {
 
     // ---- turns -----------------------------------------------------------------------------------
 
-    /// The next stream's turn: its head if one waits, one DATA frame, and its end if nothing is left.
-    /// False if no stream has anything that may be sent.
+    /// The next stream's turn: its head if one waits, one DATA frame, or all of them if they are few, and its end if nothing
+    /// is left. False if no stream has anything that may be sent.
     fn turn(&mut self) -> bool {
         let window_open = self.is_window_open();
         let Some(key) = self.sched.next(window_open, &mut self.streams) else { return false };
         if !self.commit_head(key) {
             return true;
         }
-        self.cut_data(key);
+        for _ in 0..self.frames_of_turn(key) {
+            self.cut_data(key);
+        }
         self.commit_end(key);
         self.requeue(key);
         true
+    }
+
+    /// DATA frames that a stream may send in a turn. What is short goes whole, as it does where it is encoded in place: a
+    /// receiver finds it in one piece.
+    fn frames_of_turn(&self, key: StreamKey) -> usize {
+        let Some(stream) = self.streams.get(key) else { return 0 };
+        let octets = stream.body.eligible();
+        if octets <= MAX_DATA {
+            return 1;
+        }
+        let allowed = stream.send_window.available().min(self.send_window.available());
+        if octets <= allowed.min(self.max_whole_body()) { octets.div_ceil(MAX_DATA) } else { 1 }
     }
 
     /// Writes the head that waits, if one does. False if the stream is over by now.

@@ -26,8 +26,8 @@ const MIN_STREAM_WINDOW: u32 = 5;
 /// Streams a client assumes it may open before the server has said anything.
 const ASSUMED_CONCURRENT_STREAMS: u32 = 100;
 
-/// Largest DATA frame we send, whatever the peer allows: a turn must not take long.
-const MAX_DATA: usize = 16 * 1024;
+/// Largest DATA frame we send, in octets: every peer takes it (RFC 9113 §4.2), and more would make a turn long.
+pub(crate) const MAX_DATA: usize = MIN_MAX_FRAME_SIZE as usize;
 
 /// The values that bind what we send. They hold from the moment the acknowledgement is queued.
 #[derive(Debug)]
@@ -85,11 +85,6 @@ impl PeerSettings {
             (None, true) => u32::MAX,
             (None, false) => ASSUMED_CONCURRENT_STREAMS,
         }
-    }
-
-    /// Largest DATA frame we send: what the peer allows, and no more than makes a short turn.
-    pub(crate) fn data_limit(&self) -> usize {
-        (self.max_frame_size as usize).min(MAX_DATA)
     }
 
     /// Applies a SETTINGS payload of `side`'s peer, in wire order, the last of duplicates winning.

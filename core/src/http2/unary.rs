@@ -2,8 +2,9 @@
 //!
 //! The general way of a message leads through the stream, where it is kept, and the scheduler, which gives the stream
 //! a turn at the next output. Nothing of that is needed when no other stream waits, the windows hold the whole
-//! message, and one DATA frame takes it. Then the turn is had at once, by the same writers of frames, so that the
-//! octets are those of the general way; and the message is encoded where it leaves from.
+//! message, and a few DATA frames take it. Then the turns are had at once, by the same writers of frames, so that the
+//! octets are those of the general way; and the message is encoded where it leaves from. One of several frames is encoded
+//! in one piece, and then parted to let the headers of its frames in.
 //!
 //! ```text
 //! arena  … │ HEADERS │ DATA header │ prefix │ payload: lent by Region │ trailers (server)
@@ -16,11 +17,19 @@ use crate::error::{ErrorCode, OpenError};
 use crate::http::{DeadlineField, Headers, InlineField, Method, RequestHead, ResponseHead, Rest};
 use crate::http2::Side;
 use crate::http2::connection::{Drain, Http2, LAST_COMFORTABLE_ID};
-use crate::http2::frame::{self, HEADER_LEN};
+use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind};
+use crate::http2::settings::MAX_DATA;
 use crate::http2::store::StreamKey;
 use crate::http2::stream::{End, Phase, StreamState};
 use crate::http2::template::{Block, Template};
 use crate::time::Instant;
+
+/// DATA frames of a message that is encoded in place, at most, which is also a turn's: what is parted is moved.
+const MAX_FRAMES: usize = 3;
+
+/// The part of [`transmit_target`](crate::Config::transmit_target) that a message of several frames may take: one that is
+/// as large as all that a write takes is better chained than copied.
+const TARGET_PART: usize = 4;
 
 /// A body of one message, before there is one.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +70,20 @@ impl Http2 {
         self.terminal.is_none()
             && !self.is_runnable()
             && self.handed.left() + self.arena.len() < self.transmit_target()
-            && octets <= window.min(self.send_window.available()).min(self.peer.data_limit())
+            && (octets <= window.min(self.send_window.available()).min(MAX_DATA)
+                || self.has_room_for_parts(octets, window))
+    }
+
+    /// Can a body of several frames be written at once, where windows and a part of the output's room are what is left to
+    /// ask?
+    #[cold]
+    fn has_room_for_parts(&self, octets: usize, window: usize) -> bool {
+        octets <= window.min(self.send_window.available()).min(self.max_whole_body())
+    }
+
+    /// Octets of a body of several frames that has a turn of its own for all of them, at most.
+    pub(super) fn max_whole_body(&self) -> usize {
+        (MAX_DATA * MAX_FRAMES).min(self.transmit_target() / TARGET_PART)
     }
 
     /// Client: writes the head of a request, with `deadline` behind `rest`, and lends the region of its message. Only
@@ -125,13 +147,36 @@ impl Http2 {
         if is_whole {
             self.sent_end(key);
         }
-        let run = self.arena.reserve(HEADER_LEN + octets);
+        // There is room for as many headers as there may be.
+        let run = self.arena.reserve(MAX_FRAMES * HEADER_LEN + octets);
         let start = run.len();
         if octets > 0 {
             frame::data_header(run, id, octets as u32, end);
             run.put_slice(message.prefix.as_ref().map_or(&[], |prefix| prefix));
         }
         Region { http: self, key, start, octets, end, is_settled: false }
+    }
+}
+
+impl Http2 {
+    /// Parts `octets` of DATA, which are behind the header at `start` of the run, into frames. The last is the end of our
+    /// half if `end`.
+    #[cold]
+    fn part(&mut self, start: usize, id: u32, octets: usize, end: bool) {
+        let parts = octets.div_ceil(MAX_DATA);
+        self.abuse.useful_frames(parts as u64 - 1);
+        let run = self.arena.run();
+        let body = start + HEADER_LEN;
+        run.resize(run.len() + (parts - 1) * HEADER_LEN, 0);
+        // The last is moved first, over nothing but room.
+        for n in (0..parts).rev() {
+            let part = body + n * MAX_DATA..(body + (n + 1) * MAX_DATA).min(body + octets);
+            let flags = if end && n + 1 == parts { frame::END_STREAM } else { 0 };
+            let header = FrameHeader { len: part.len() as u32, kind: Kind::DATA, flags, stream: id }.to_octets();
+            let at = start + n * (HEADER_LEN + MAX_DATA);
+            run.copy_within(part, at + HEADER_LEN);
+            run[at..at + HEADER_LEN].copy_from_slice(&header);
+        }
     }
 }
 
@@ -142,9 +187,9 @@ impl Http2 {
 pub(crate) struct Region<'a> {
     http: &'a mut Http2,
     key: StreamKey,
-    /// Where the DATA frame begins in the run.
+    /// Where DATA begins in the run.
     start: usize,
-    /// Octets of the DATA frame; 0 if there is none.
+    /// Octets of DATA; 0 if there is none.
     octets: usize,
     /// The message ends our half.
     end: bool,
@@ -181,6 +226,9 @@ impl Region<'_> {
         stream.send_window.take(octets);
         http.send_window.take(octets);
         http.abuse.useful_frame();
+        if octets > MAX_DATA {
+            http.part(self.start, id, octets, self.end);
+        }
         if let Some((trailers, rest)) = trailers {
             http.write_block(id, true, &mut Block::of_trailers(trailers, &rest));
         }

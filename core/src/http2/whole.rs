@@ -2,13 +2,15 @@
 //! of the head, of each piece of the body, and of the end.
 //!
 //! ```text
-//! request   HEADERS │ DATA, END_STREAM │
-//! response  HEADERS │ DATA, END_STREAM │
-//! response  HEADERS │ DATA │ HEADERS, END_STREAM │   trailers that are recognised
+//! request   HEADERS │ DATA … DATA, END_STREAM │
+//! response  HEADERS │ DATA … DATA, END_STREAM │
+//! response  HEADERS │ DATA … DATA │ HEADERS, END_STREAM │   trailers that are recognised
 //! ```
 //!
+//! A body of a few frames is made one piece where it lies, over the headers of its frames.
+//!
 //! Nothing is judged here. Whatever is not just that goes on frame by frame, which is the plain way: a message that is
-//! cut, padding, more DATA than one frame, other frames in between, a window that is overrun.
+//! cut, padding, more frames, other frames in between, a window that is overrun.
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::sync::Arc;
@@ -32,6 +34,44 @@ struct Body<'a> {
     end: bool,
     /// What lies behind it.
     rest: &'a [u8],
+}
+
+/// DATA frames of one body that are received in one step, at most. Of a message of 16 KiB, what the envelope adds is in the
+/// second; of more than a few frames, a body is better put together in memory that serves one after the other.
+const MAX_FRAMES: u8 = 4;
+
+/// How a body is cut into several frames.
+#[derive(Clone, Copy)]
+struct Pieces {
+    /// Octets of the first.
+    first: u32,
+    /// Frames behind it.
+    further: u8,
+    /// Of these, such as do not end the stream, and yet count as useful work.
+    useful: u8,
+}
+
+impl Pieces {
+    /// Octets of the headers between the pieces.
+    fn gaps(self) -> usize {
+        usize::from(self.further) * HEADER_LEN
+    }
+
+    /// Moves the pieces, the first at the front of `octets`, together over the headers: the room of these is behind them
+    /// then.
+    fn join(self, octets: &mut [u8]) {
+        let mut joined = self.first as usize;
+        let mut at = joined;
+        for _ in 0..self.further {
+            let Some(header) = octets.get(at..).and_then(<[u8]>::first_chunk::<HEADER_LEN>) else { return };
+            let piece = at + HEADER_LEN..at + HEADER_LEN + FrameHeader::decode(*header).len as usize;
+            debug_assert!(piece.end <= octets.len(), "they lie there whole");
+            at = piece.end;
+            let len = piece.len();
+            octets.copy_within(piece, joined);
+            joined += len;
+        }
+    }
 }
 
 /// The end of a response, behind its body.
@@ -104,15 +144,23 @@ impl Http2 {
 
     // ---- heads that were decoded -----------------------------------------------------------------
 
-    /// Server: receives the DATA frame that is all the body of a new request, whose head was read last, and returns its
-    /// length. The octets are next in the input.
+    /// Server: receives the DATA that is all the body of a new request, whose head was read last, and returns its length.
+    /// The octets are next in the input.
     pub(super) fn whole_request(&mut self, id: u32, length: Option<u64>, input: &mut RecvBuf) -> Option<usize> {
         if !self.is_between_frames() {
             return None;
         }
-        let len = self.request_body(id, length, input.data())?;
-        input.skip(HEADER_LEN);
+        if let Some(len) = self.request_body(id, length, input.data()) {
+            input.skip(HEADER_LEN);
+            self.took_request(len);
+            return Some(len as usize);
+        }
+        let window = i64::from(self.local.stream_window());
+        let (body, pieces) = self.pieces_ahead(id, length, window, input.data()).filter(|(body, _)| body.end)?;
+        let len = body.len;
+        self.take_pieces(pieces, input);
         self.took_request(len);
+        self.parser.skip(pieces.gaps());
         Some(len as usize)
     }
 
@@ -128,15 +176,32 @@ impl Http2 {
             return None;
         }
         let (id, window) = (stream.id, stream.recv_window.window());
-        let body = self.body_ahead(id, stream.content_length, window, input.data())?;
-        let ending = self.ending_ahead(id, &body)?;
+        let length = stream.content_length;
+        if let Some(body) = self.body_ahead(id, length, window, input.data()) {
+            if let Some(ending) = self.ending_ahead(id, &body) {
+                let len = body.len;
+                input.skip(HEADER_LEN);
+                self.took_response(key, len, &ending);
+                return Some((len as usize, ending.trailers));
+            }
+        }
+        let (body, pieces) = self.pieces_ahead(id, length, window, input.data())?;
+        let mut ending = self.ending_ahead(id, &body)?;
         let len = body.len;
-        input.skip(HEADER_LEN);
+        ending.octets += pieces.gaps();
+        self.take_pieces(pieces, input);
         self.took_response(key, len, &ending);
         Some((len as usize, ending.trailers))
     }
 
     // ---- what both have in common ----------------------------------------------------------------
+
+    /// Makes `pieces`, whose first is behind the header that is next, one piece that is next.
+    fn take_pieces(&mut self, pieces: Pieces, input: &mut RecvBuf) {
+        self.abuse.useful_frames(pieces.useful.into());
+        input.skip(HEADER_LEN);
+        pieces.join(input.data_mut());
+    }
 
     fn took_request(&mut self, len: u32) {
         self.recv_window.pass(len);
@@ -210,6 +275,31 @@ impl Http2 {
             && i64::from(header.len) <= window.min(self.recv_window.window())
             && length.is_none_or(|length| length == u64::from(header.len));
         is_body.then_some(Body { len: header.len, end, rest })
+    }
+
+    /// As [`body_ahead`](Self::body_ahead), a body of several frames. What is returned of it is all of it.
+    #[inline(never)]
+    fn pieces_ahead<'a>(
+        &self,
+        id: u32,
+        length: Option<u64>,
+        window: i64,
+        octets: &'a [u8],
+    ) -> Option<(Body<'a>, Pieces)> {
+        let mut body = self.body_ahead(id, None, window, octets).filter(|body| !body.end)?;
+        let mut pieces = Pieces { first: body.len, further: 0, useful: 0 };
+        while !body.end && body.rest.get(3) == Some(&Kind::DATA.0) {
+            let next = self.body_ahead(id, None, window, body.rest)?;
+            pieces.useful += u8::from(!next.end && is_useful(next.len as usize, false));
+            pieces.further += 1;
+            body = Body { len: body.len + next.len, ..next };
+            if pieces.further == MAX_FRAMES {
+                return None;
+            }
+        }
+        let is_all = i64::from(body.len) <= window.min(self.recv_window.window())
+            && length.is_none_or(|length| length == u64::from(body.len));
+        is_all.then_some((body, pieces))
     }
 
     /// What ends the response `id` behind `body`, if it lies there whole and is recognised.

@@ -3,7 +3,7 @@
 //! # Lock rules
 //! One mutex guards the connection and the table of wakers. While it is held: no system calls (the clock
 //! is read before), no foreign wakers fired or dropped (they are collected and fired after), and no user code but
-//! `Codec::encode` of a message of at most [`INLINE`] bytes; larger messages are encoded outside.
+//! `Codec::encode` of a message of at most [`INLINE`] bytes, or [`INLINE_UNARY`]; larger messages are encoded outside.
 //! Decoding, compressing and inflating are always outside. A codec that panics leaves the core consistent, so a poisoned lock is
 //! taken as it is. No other lock is taken while it is held but that of the [outbox], which holds messages that are to be
 //! taken in before anything is changed.
@@ -48,8 +48,11 @@ use parking::Parking;
 pub(crate) use slots::Attached;
 use slots::{Slot, Slots, collect};
 
-/// Largest message that is encoded under the lock, in bytes.
+/// Largest message of a stream that is encoded under the lock, in bytes.
 pub(crate) const INLINE: usize = 16 * 1024;
+
+/// Largest message of a unary call that is encoded under the lock, in bytes: what the core may encode where it leaves from.
+pub(crate) const INLINE_UNARY: usize = 64 * 1024;
 
 /// Sessions of this process so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);

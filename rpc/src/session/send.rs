@@ -8,7 +8,7 @@ use trirpc_core::call::Status;
 use trirpc_core::{CallMut, SendError};
 
 use super::slots::register;
-use super::{INLINE, SessionRole, Shared};
+use super::{INLINE, INLINE_UNARY, SessionRole, Shared};
 use crate::compress::Compressor;
 use crate::raw::{CallKey, Encode, Outgoing, encode, send_status};
 
@@ -82,7 +82,7 @@ impl<R: SessionRole> Shared<R> {
         outgoing: &mut Outgoing<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Status>> {
-        let is_large = !is_inline(outgoing.message);
+        let is_large = len.is_none_or(|len| len > INLINE);
         loop {
             let step = self.with_at(self.about_now(), |state, now| {
                 let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
@@ -168,9 +168,9 @@ fn refused<R: SessionRole>(call: &CallMut<'_, R>, cause: Option<&str>, error: Se
     Poll::Ready(Err(R::status(call, cause).unwrap_or_else(|| send_status(error))))
 }
 
-/// Whether a message is encoded under the lock.
+/// Whether the message of a unary call is encoded under the lock.
 pub(super) fn is_inline(message: &dyn Encode) -> bool {
-    message.encoded_len().is_some_and(|len| len <= INLINE)
+    message.encoded_len().is_some_and(|len| len <= INLINE_UNARY)
 }
 
 /// The call is not there any more: its other half saw the end.

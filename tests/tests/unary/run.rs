@@ -108,9 +108,10 @@ pub(crate) enum Op {
     FollowUp,
 }
 
-/// Sizes at which something changes: nothing, copied or chained, one frame or two, one window or two.
+/// Sizes at which something changes: nothing, copied or chained, one frame or several, one window or two.
 pub(crate) fn size(g: &mut Gen) -> usize {
-    *g.choose(&[0, 1, 128, 1023, 1024, 4000, 16_379, 16_380, 16_384, 20_000, 70_000]).expect("not empty")
+    *g.choose(&[0, 1, 128, 1023, 1024, 4000, 16_379, 16_380, 16_384, 20_000, 32_763, 49_147, 49_148, 70_000])
+        .expect("not empty")
 }
 
 impl Arbitrary for Op {

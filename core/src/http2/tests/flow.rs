@@ -280,19 +280,30 @@ fn a_reset_does_not_wait_for_a_window() {
     assert_eq!(server.sent(), []);
 }
 
-/// `arch:4`, `h2:Q4`: round robin, one frame a turn.
+/// `arch:4`, `h2:Q4`: round robin, one frame a turn; a body of a few frames is a turn's.
 #[test]
 fn streams_take_turns() {
-    let mut client = Bench::client();
-    for call in 0..3 {
-        let key = client.engine.open(request_head(), call).unwrap();
-        client.engine.send_data(key, None, Bytes::from(vec![call as u8; 20_000]));
-        client.engine.finish(key, None);
+    let order = |len| {
+        let windows = [(INITIAL_WINDOW_SIZE, 1 << 20)];
+        let mut client = Bench::connected(Side::Client, Config::default(), &windows);
+        client.feed(&window_update(0, 1 << 20));
+        for call in 0..3 {
+            let key = client.engine.open(request_head(), call).unwrap();
+            client.engine.send_data(key, None, Bytes::from(vec![call as u8; len]));
+            client.engine.finish(key, None);
+        }
+        let is_data = |frame: &&Sent| frame.kind == Kind::DATA;
+        client.sent().iter().filter(is_data).map(|frame| (frame.stream, frame.payload.len())).collect::<Vec<_>>()
+    };
+    let frames = |len| [(1, len), (3, len), (5, len)];
+    let whole = |len| {
+        let parts = move |stream| (0..len).step_by(16_384).map(move |at: usize| (stream, 16_384.min(len - at)));
+        [1, 3, 5].into_iter().flat_map(parts).collect::<Vec<_>>()
+    };
+    for len in [100, 20_000, 49_152] {
+        assert_eq!(order(len), whole(len));
     }
-    let order: Vec<(Kind, u32, usize)> = client.sent().iter().map(|f| (f.kind, f.stream, f.payload.len())).collect();
-    let data: Vec<(u32, usize)> =
-        order.iter().filter(|(kind, ..)| *kind == Kind::DATA).map(|&(_, stream, len)| (stream, len)).collect();
-    assert_eq!(data, [(1, 16_384), (3, 16_384), (5, 16_384), (1, 3616), (3, 3616), (5, 3616)]);
+    assert_eq!(order(16_384 + 49_153), [&frames(16_384)[..], &frames(16_384), &whole(32_769)].concat());
 }
 
 /// `h2:DL8`: whoever has waited longest for the connection's window is served first; heads and ends are
