@@ -164,7 +164,7 @@ impl Http2 {
     #[cold]
     fn part(&mut self, start: usize, id: u32, octets: usize, end: bool) {
         let parts = octets.div_ceil(MAX_DATA);
-        self.abuse.useful_frames(parts as u64 - 1);
+        (1..parts).for_each(|_| self.abuse.useful_frame());
         let run = self.arena.run();
         let body = start + HEADER_LEN;
         run.resize(run.len() + (parts - 1) * HEADER_LEN, 0);

@@ -198,7 +198,7 @@ impl Http2 {
 
     /// Makes `pieces`, whose first is behind the header that is next, one piece that is next.
     fn take_pieces(&mut self, pieces: Pieces, input: &mut RecvBuf) {
-        self.abuse.useful_frames(pieces.useful.into());
+        (0..pieces.useful).for_each(|_| self.abuse.useful_frame());
         input.skip(HEADER_LEN);
         pieces.join(input.data_mut());
     }
@@ -290,7 +290,7 @@ impl Http2 {
         let mut pieces = Pieces { first: body.len, further: 0, useful: 0 };
         while !body.end && body.rest.get(3) == Some(&Kind::DATA.0) {
             let next = self.body_ahead(id, None, window, body.rest)?;
-            pieces.useful += u8::from(!next.end && is_useful(next.len as usize, false));
+            pieces.useful += u8::from(!next.end && self.abuse.is_useful(next.len as usize, false));
             pieces.further += 1;
             body = Body { len: body.len + next.len, ..next };
             if pieces.further == MAX_FRAMES {
