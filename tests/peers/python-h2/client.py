@@ -3,16 +3,19 @@
 Prints `PASS name` or `FAIL name: why` for each case. When it prints `terminate`, the server is asked to end.
 """
 import argparse
+import functools
 import itertools
+import random
 import socket
 import sys
 
 import h2.errors
 import h2.events
-from h2.settings import SettingCodes
+from h2.settings import SettingCodes, Settings
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, PingFrame
 from wire import WAIT, connection, envelope, field, messages
 
+SMALL_WINDOW = 1000
 ECHO = "/trirpc.test.v1.Echo/"
 CASES = {}
 
@@ -29,17 +32,20 @@ class Stream:
 
 
 class Client:
-    def __init__(self, addr, settings=None):
+    def __init__(self, addr, settings):
         host, port = addr.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=WAIT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         self.h2 = connection(client_side=True)
-        if settings:
-            self.h2.local_settings.update(settings)
+        # Settings to begin with take the place of the object: an update would be one that is not sent.
+        self.h2.local_settings = Settings(client=True, initial_values=settings)
+        self.h2.decoder.max_allowed_table_size = self.h2.local_settings.header_table_size
         self.h2.initiate_connection()
         self.streams, self.events, self.is_eof = {}, [], False
         self.acknowledges = True
         self.flush()
+        # Before any other change: see `change`.
+        self.until(lambda: any(isinstance(event, h2.events.SettingsAcknowledged) for event in self.events))
 
     def close(self):
         self.h2.close_connection()
@@ -121,6 +127,14 @@ class Client:
         number = self.call(method, headers)
         self.send(number, envelope(message), end=True)
         return self.response(number)
+
+    def change(self, settings):
+        """Changes settings and waits for the acknowledgement: python-h2 takes the first for that of all changes."""
+        acknowledged = lambda: sum(isinstance(event, h2.events.SettingsAcknowledged) for event in self.events)
+        before = acknowledged()
+        self.h2.update_settings(settings)
+        self.flush()
+        self.until(lambda: acknowledged() > before)
 
     def ping(self, octets=b"octets!!"):
         self.h2.ping(octets)
@@ -315,6 +329,52 @@ def our_settings(client):
     client.ping(b"settings")
 
 
+def script(client, seed):
+    """Calls of all kinds under way at once, some of them given up, while windows, tables and frames change in size."""
+    chance = random.Random(seed)
+    live, window = [], SMALL_WINDOW
+    for _ in range(200):
+        act = chance.randrange(10)
+        if act < 5 and len(live) < 40:
+            kind, message = chance.choice(
+                [
+                    ("Say", field(1, b"x" * chance.choice([0, 1, 100, 20_000]))),
+                    ("Expand", field(1, chance.randrange(1, 50)) + field(2, chance.choice([0, 10, 3000]))),
+                    ("Fail", field(1, chance.randrange(1, 17)) + field(2, "nö".encode())),
+                    ("Meta", b""),
+                    ("Sleep", field(1, chance.randrange(30))),
+                    ("Nothing", b""),
+                ]
+            )
+            headers = chance.choice([[], [("x-echo-a", str(chance.random()))], [("grpc-timeout", "5m")]])
+            number = client.call(kind, headers)
+            client.send(number, envelope(message), end=True)
+            live.append(number)
+        elif act == 5:
+            live.append(client.open(chance.choice(["GET", "HEAD", "DELETE"]), f"/{chance.random()}", end=True))
+        elif act == 6 and live:
+            number = live.pop(chance.randrange(len(live)))
+            if not client.streams[number].ended and client.streams[number].reset is None:
+                client.h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
+                client.flush()
+        elif act == 7:
+            # Never smaller: python-h2 forgets then what it held back of a stream's window, and both sides wait.
+            window = max(window, chance.choice([SMALL_WINDOW, 5000, 16_384, 65_535, 1 << 20]))
+            client.change({SettingCodes.INITIAL_WINDOW_SIZE: window})
+        elif act == 8:
+            table, frame = chance.choice([0, 64, 4096, 16_384]), chance.choice([16_384, 1 << 20])
+            client.change({SettingCodes.HEADER_TABLE_SIZE: table, SettingCodes.MAX_FRAME_SIZE: frame})
+        elif live:
+            client.response(live.pop(chance.randrange(len(live))))
+    for number in live:
+        client.response(number)
+    client.ping()
+
+
+for number in range(8):
+    CASES[f"script-{number}"] = functools.partial(script, seed=number)
+
+
 def frames(client):
     """Frames off the socket, to its end, past python-h2: it takes nothing more once it was told GOAWAY."""
     data = b""
@@ -366,7 +426,12 @@ def main():
     addr = parser.parse_args().addr
     failed = 0
     for name, run in CASES.items():
-        client = Client(addr, {SettingCodes.HEADER_TABLE_SIZE: 0} if name == "our-settings" else None)
+        settings = {}
+        if name == "our-settings":
+            settings[SettingCodes.HEADER_TABLE_SIZE] = 0
+        elif name.startswith("script-"):
+            settings[SettingCodes.INITIAL_WINDOW_SIZE] = SMALL_WINDOW
+        client = Client(addr, settings)
         try:
             run(client)
             if not client.is_eof:

@@ -39,7 +39,7 @@ pub(crate) fn server(bench: &Bench) -> Outcome {
 }
 
 /// Cases in `client.py`.
-const SERVER_CASES: usize = 18;
+const SERVER_CASES: usize = 26;
 
 type Octets = Method<Bytes, Bytes>;
 

@@ -117,8 +117,9 @@ pub(crate) fn nghttp(bench: &Bench) -> Outcome {
         &["--multiply", "50"],
         &["--data", upload.path()],
         &["--data", upload.path(), "--trailer", "x-sum: 1"],
-        // 2^1 − 1 octets for a stream, and as many for the connection as there must be.
-        &["--window-bits", "1", "--multiply", "5"],
+        // Windows of 1 and of 63 octets. Several of the smallest would be a dribble, which is sent slowly on purpose.
+        &["--window-bits", "1"],
+        &["--window-bits", "6", "--multiply", "5"],
         &["--header-table-size", "0", "--multiply", "5"],
         &["--header-table-size", "0", "--header-table-size", "65536", "--multiply", "5"],
         &["--padding", "255", "--data", upload.path()],
