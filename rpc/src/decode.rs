@@ -5,7 +5,7 @@ use trirpc_core::buf::MessageBuf;
 use trirpc_core::call::{Codec, Status};
 
 /// Decodes one message; a failure says which codec refused it.
-#[inline]
+#[inline(always)] // once a message
 pub(crate) fn decode<T>(codec: &dyn Codec<T>, message: &mut MessageBuf) -> Result<T, Status> {
     if message.is_compressed() {
         return Err(Status::internal("the peer compressed a message with an encoding that was not offered"));

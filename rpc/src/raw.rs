@@ -278,10 +278,15 @@ impl Share {
     }
 
     /// Follows the call to the session on which it runs by now.
+    #[inline]
     fn follow(&mut self) {
-        if !self.may_move {
-            return;
+        if self.may_move {
+            self.follow_moved();
         }
+    }
+
+    #[cold]
+    fn follow_moved(&mut self) {
         if let Some((carrier, key)) = self.carrier.moved(self.key) {
             self.may_move = carrier.may_move();
             (self.carrier, self.key) = (carrier, key);
