@@ -101,6 +101,12 @@ config! {
         /// included: what a call may hold beside its window. With 0 each message is a look at the connection of its own.
         /// Default 16 KiB.
         recv_ahead / "recv-ahead": usize = 16 * 1024;
+        /// Most bytes that one read takes: the size up to which receive windows grow. Default 256 KiB.
+        max_read / "max-read": usize = 256 * 1024;
+        /// Bytes of receive windows ([`RecvBuf`](crate::buf::RecvBuf)) that messages keep alive which nobody has taken yet.
+        /// Messages lie where they were read; those that still wait when so many windows have come are copied out of
+        /// them, each once. Default 1 MiB.
+        max_lent_input / "max-lent-input": usize = 1024 * 1024;
         /// Bytes by which the windows of streams with large messages may grow, all streams together.
         /// Default 16 MiB.
         max_reserved / "max-reserved": usize = 16 * 1024 * 1024;

@@ -51,7 +51,7 @@ mod time;
 
 pub use call::Outcome;
 pub use config::{Config, ConfigError};
-pub use connection::{CallMut, Client, Connection, Endpoint, Role, Server};
+pub use connection::{CallMut, Client, Connection, Endpoint, MemoryBound, Role, Server};
 pub use error::{
     CodecError, ConnectionError, ErrorCode, GoAway, OpenError, PeerMisbehaved, SendError, StreamError, Timeout,
     TransportError,

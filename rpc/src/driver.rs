@@ -60,6 +60,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     read: ReadSide,
     /// Whether the connection takes more input, as it said in the last turn.
     wants_read: bool,
+    /// Most bytes that one read takes; at least one.
+    max_read: usize,
     spare: Spare,
     /// When memory for large messages is next returned to its limits.
     trim_at: Instant,
@@ -119,6 +121,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
     pub(crate) fn new(io: T, shared: Arc<Shared<R>>, work: R::Work, time: Z) -> Self {
         Self {
             io,
+            max_read: shared.max_read(),
             shared,
             work,
             timer: time.timer(),
@@ -312,8 +315,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             return;
         }
         let space = self.rx.window().space();
-        let room = space.len();
-        let poll = Pin::new(&mut self.io).poll_read(cx, space);
+        let room = space.len().min(self.max_read);
+        let poll = Pin::new(&mut self.io).poll_read(cx, &mut space[..room]);
         self.read = match poll {
             Poll::Pending => ReadSide::Pending,
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),

@@ -14,6 +14,11 @@ mod recv;
 #[path = "../../core/src/buf/transmit.rs"]
 mod transmit;
 
+/// What the sources know as the core's own.
+mod config {
+    pub(crate) use trirpc_core::Config;
+}
+
 use arena::Arena;
 use bytes::{BufMut, Bytes};
 use recv::RecvBuf;

@@ -17,11 +17,13 @@ use trirpc_core::call::MethodSpec;
 use trirpc_proto::test_service::echo_method::CHAT;
 use trirpc_proto::test_service::echo_server::EchoServer;
 use trirpc_rpc::{
-    Config, Driver, Handling, IncomingCall, ManualTime, Router, ServerSession, Service, ServiceDescriptor, Transport,
-    serve_connection,
+    Config, Driver, Handling, IncomingCall, ManualTime, Router, ServerSession, ServerTask, Service, ServiceDescriptor,
+    Transport, serve_connection,
 };
 use trirpc_tests::alloc::{Counting, measure};
-use trirpc_tests::frames::{PREFACE, data, envelope, grpc_request, settings, settings_ack, window_update};
+use trirpc_tests::frames::{
+    PREFACE, block, data, envelope, frame, grpc_request, headers, reset, settings, settings_ack, window_update,
+};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -81,6 +83,8 @@ struct Connection {
     wire: Wire,
     session: ServerSession,
     driver: Pin<Box<Driver<Wire, Server, ManualTime>>>,
+    /// Handlers that wait.
+    waiting: Arc<Mutex<Vec<Pin<Box<ServerTask>>>>>,
     held: i64,
 }
 
@@ -88,19 +92,24 @@ impl Connection {
     fn greeted(router: &Arc<Router>, config: &Arc<Config>, time: &ManualTime) -> Self {
         let wire = Wire::default();
         let (router, config, time) = (Arc::clone(router), Arc::clone(config), time.clone());
-        let waiting = Mutex::new(Vec::new());
+        let waiting = Arc::new(Mutex::new(Vec::new()));
+        let tasks = Arc::clone(&waiting);
         let ((session, driver), cost) = measure(|| {
             let (session, driver) = serve_connection(wire.clone(), router, config, time, move |task| {
                 let mut task = Box::pin(task);
                 if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-                    waiting.lock().expect("no panic").push(task);
+                    tasks.lock().expect("no panic").push(task);
                 }
             });
             (session, Box::pin(driver))
         });
-        let mut connection = Self { wire, session, driver, held: cost.held };
+        let mut connection = Self { wire, session, driver, waiting, held: cost.held };
         connection.receive(&[PREFACE, &settings(&[]), &settings_ack()].concat());
         connection
+    }
+
+    fn drop_tasks(&mut self) {
+        *self.waiting.lock().expect("no panic") = Vec::new();
     }
 
     /// All of it in one read, and what follows from it.
@@ -147,7 +156,7 @@ fn an_idle_connection_holds_less_than_six_kilobytes() {
     assert_held(&connections, 4 * 1024);
 }
 
-/// Calls leave what the next calls need: slots, and the compression's tables.
+/// Calls leave what the next calls need: slots, and HPACK's tables, until the connection is silent for a second.
 #[test]
 fn a_connection_between_calls_holds_its_tables_and_no_buffers() {
     let (mut connections, time) = connections(4);
@@ -159,7 +168,65 @@ fn a_connection_between_calls_holds_its_tables_and_no_buffers() {
     assert_held(&connections, 12 * 1024 + 512);
     time.advance(Duration::from_secs(1));
     connections.iter_mut().for_each(Connection::poll);
-    assert_held(&connections, 10 * 1024);
+    assert_held(&connections, 6 * 1024);
+}
+
+/// `Config::server_many_connections`: a connection that is silent holds less than 6 KiB, whatever it has done before.
+#[test]
+fn an_idle_one_of_many_connections_holds_less_than_six_kilobytes() {
+    let (mut connections, time) =
+        connections_to(EchoServer::new(EchoService::new()), 4, Config::server_many_connections());
+    for connection in &mut connections {
+        // The table is smaller than that of the RFC, which the first block confirms.
+        let confirming = frame(1, 5, 1, &[&[0x3f, 0xe1, 0x0f][..], &block(&[(":method", "PUT")])].concat());
+        connection.receive(&confirming);
+        for n in 1..100 {
+            let body = envelope(&[b"\x0a\x7f", &[b'x'; 127][..]].concat());
+            let call = [grpc_request(2 * n + 1, "/trirpc.test.v1.Echo/Say"), data(2 * n + 1, &body, true)].concat();
+            connection.receive(&call);
+        }
+        assert_eq!(connection.session.open_calls(), 0);
+    }
+    time.advance(Duration::from_secs(1));
+    connections.iter_mut().for_each(Connection::poll);
+    assert_held(&connections, 6 * 1024);
+}
+
+/// What many streams at once were in, streams with heads of their own and buffers full, is given back once they are
+/// over and the connection is silent.
+#[test]
+fn an_idle_connection_holds_nothing_of_the_streams_that_it_had() {
+    const STREAMS: u32 = 256;
+    let (mut connections, time) = connections_to(Silent::default(), 3, Config::default());
+    for connection in &mut connections {
+        for n in 0..STREAMS {
+            let id = 2 * n + 1;
+            let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", "/trirpc.test.v1.Echo/Chat")];
+            let value = n.to_string().repeat(100);
+            fields.extend([(":authority", "localhost"), ("content-type", "application/grpc"), ("x-one", &*value)]);
+            connection.receive(&headers(id, &fields, false));
+            connection.receive(&data(id, &envelope(&[7; 1000]).repeat(10), false));
+        }
+        assert_eq!(connection.session.open_calls(), STREAMS as usize);
+        assert!(connection.held > i64::from(STREAMS) * 10_000, "{}", connection.held);
+        for n in 0..STREAMS {
+            connection.receive(&reset(2 * n + 1, 8));
+        }
+    }
+    // Handlers are dropped where their tasks are, which the test keeps.
+    let tasks = |connection: &mut Connection| {
+        let ((), cost) = measure(|| connection.drop_tasks());
+        connection.held += cost.held;
+    };
+    connections.iter_mut().for_each(tasks);
+    for connection in &mut connections {
+        assert_eq!(connection.session.open_calls(), 0);
+        connection.poll();
+    }
+    time.advance(Duration::from_secs(1));
+    connections.iter_mut().for_each(Connection::poll);
+    // Closed ids are remembered: eight bytes for each of 256.
+    assert_held(&connections, 6 * 1024);
 }
 
 /// h2:A21: a peer that sends the beginning of a frame and stops pins those bytes, and no window.

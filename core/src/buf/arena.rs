@@ -36,7 +36,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Used-up chunks that are remembered. Two, so that output in flight may span a chunk's end.
-    const KEPT_CHUNKS: usize = 2;
+    pub(crate) const KEPT_CHUNKS: usize = 2;
 
     /// Size of the first chunk: SETTINGS, what answers the peer's, and a small head.
     const FIRST_CHUNK: usize = 256;

@@ -188,7 +188,8 @@ impl CoalesceBuf {
     /// [`push_bytes`](Self::push_bytes), however full the buffer is: for the only message of a call.
     pub(crate) fn append(&mut self, prefix: Option<[u8; Self::PREFIX]>, payload: Bytes, now: Instant) {
         self.retract();
-        let merges = self.hold.is_some() || !self.tail.is_empty();
+        // One that is alone is not worth memory for more.
+        let merges = self.hold.is_some() || !self.is_empty();
         let len = payload.len() + prefix.map_or(0, |prefix| prefix.len());
         if merges && payload.len() < SHARE_FROM {
             let tail = self.room(len);

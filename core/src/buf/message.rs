@@ -111,10 +111,24 @@ impl MessageBuf {
         }
     }
 
+    /// Copies the chunks from number `from` on into memory of their own; returns how many chunks there are.
+    pub(crate) fn detach(&mut self, from: usize) -> usize {
+        if from == 0 {
+            detach(&mut self.first);
+        }
+        let rest = self.rest.iter_mut().flat_map(|rest| rest.iter_mut());
+        1 + rest.skip(from.saturating_sub(1)).map(detach).count()
+    }
+
     /// The next chunk, when `first` is used up.
     fn next_chunk(&mut self) -> Bytes {
         self.rest.as_mut().and_then(|rest| rest.pop_front()).unwrap_or_default()
     }
+}
+
+/// Puts a copy in the place of octets, which then keep nothing alive but themselves.
+pub(crate) fn detach(octets: &mut Bytes) {
+    *octets = Bytes::copy_from_slice(octets);
 }
 
 impl Buf for MessageBuf {

@@ -19,6 +19,7 @@ pub(crate) use arena::Arena;
 pub use burst::Burst;
 pub(crate) use burst::Terms;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
+pub(crate) use message::detach;
 pub use message::{Contiguous, Encoded, MessageBuf};
 pub use pool::BufferPool;
 pub(crate) use pool::Landing;
@@ -33,9 +34,21 @@ pub use transmit::Transmit;
 pub(crate) const SHARE_FROM: usize = 1024;
 
 /// Pieces below this size are copied when they have to wait for the rest of their message: a peer that
-/// spreads a little over each window would otherwise pin them all. A window has 64 KiB at most, so what
-/// waits holds at most eight times its size.
+/// spreads a little over each window would otherwise pin them all. Larger ones are copied later, if they wait for
+/// longer: see `Config::max_lent_input`.
 pub(crate) const WAIT_FROM: usize = 8 * 1024;
+
+/// Most elements that a vector or a queue has room for that held at most `n`, one after the other.
+pub(crate) const fn capacity(n: usize) -> usize {
+    match n {
+        0 => 0,
+        n => match n.checked_next_power_of_two() {
+            Some(capacity) if capacity < 4 => 4,
+            Some(capacity) => capacity,
+            None => usize::MAX,
+        },
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,13 @@ impl BufferPool {
         Self { free: Vec::new(), in_flight: VecDeque::new(), max_bytes }
     }
 
+    /// Most bytes of memory that a pool keeps whose free buffers have `max_bytes`.
+    pub(crate) const fn max_bytes(max_bytes: usize) -> usize {
+        let handles = super::capacity(Self::MAX_FREE + 1) * size_of::<BytesMut>()
+            + super::capacity(Self::MAX_IN_FLIGHT) * size_of::<Bytes>();
+        if max_bytes == 0 { 0 } else { max_bytes.saturating_add(handles) }
+    }
+
     /// An empty buffer of at least `min` bytes (and at least 512), kept or new.
     pub fn get(&mut self, min: usize) -> BytesMut {
         let min = min.max(Self::MIN_BUFFER);

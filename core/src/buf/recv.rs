@@ -5,6 +5,8 @@ use core::{fmt, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::config::Config;
+
 /// Bytes read from the transport, on their way into [`handle_input`](crate::Connection::handle_input).
 ///
 /// One window of memory. Read into [`space`](Self::space), report the count with
@@ -13,8 +15,8 @@ use bytes::{Buf, Bytes, BytesMut};
 /// the old one is used again if nothing of it is held any more. What was consumed otherwise is room for the
 /// next read at once: a bulk transfer goes through one window, which stays in the processor's cache.
 ///
-/// The window starts at the size given to [`new`](Self::new) and doubles up to 256 KiB while reads fill
-/// it; [`release_idle`](Self::release_idle) gives it back while a connection is silent.
+/// The window starts at the size given to [`new`](Self::new) and doubles up to 256 KiB, or the size given to
+/// [`with_max`](Self::with_max), while reads fill it; [`release_idle`](Self::release_idle) gives it back while a connection is silent.
 pub struct RecvBuf {
     /// Initialised memory: what was consumed, unread bytes, then space for the next read. Always zeroed or
     /// read, so that `space` needs neither `unsafe` nor a zeroing per read.
@@ -27,6 +29,8 @@ pub struct RecvBuf {
     initial: usize,
     /// Size of the next window, in bytes.
     next: usize,
+    /// Size up to which windows double, in bytes.
+    max: usize,
     /// Size of the present window, in bytes.
     size: usize,
     /// A read filled the little that splitting has left of the window.
@@ -36,8 +40,10 @@ pub struct RecvBuf {
 impl RecvBuf {
     /// Least space offered to a read, in bytes.
     const MIN_SPACE: usize = 1024;
-    /// Size up to which windows double, in bytes.
+    /// Size up to which windows double, in bytes, if nothing else is said.
     const MAX_WINDOW: usize = 256 * 1024;
+    /// Smallest size of a window, in bytes.
+    const FIRST: usize = 2 * Self::MIN_SPACE;
     /// Up to so many unread bytes are moved to the front before each read, which costs next to nothing: the
     /// beginning of a frame, as a rule.
     const MOVED: usize = 64;
@@ -46,8 +52,33 @@ impl RecvBuf {
     ///
     /// No memory is taken before the first [`space`](Self::space).
     pub fn new(chunk: usize) -> Self {
-        let initial = chunk.max(2 * Self::MIN_SPACE);
-        Self { window: BytesMut::new(), consumed: 0, unread: 0, initial, next: initial, size: 0, is_cramped: false }
+        Self::with_max(chunk, Self::MAX_WINDOW)
+    }
+
+    /// An empty buffer whose first window has `chunk` bytes (at least 2 KiB), and whose windows double up to `max` bytes.
+    ///
+    /// No memory is taken before the first [`space`](Self::space).
+    pub fn with_max(chunk: usize, max: usize) -> Self {
+        let initial = chunk.max(Self::FIRST);
+        let max = max.max(initial);
+        Self {
+            window: BytesMut::new(),
+            consumed: 0,
+            unread: 0,
+            initial,
+            next: initial,
+            max,
+            size: 0,
+            is_cramped: false,
+        }
+    }
+
+    /// Most bytes of a connection's windows: the one that it reads into, and those that messages still lie in, or the one
+    /// before.
+    pub(crate) const fn max_bytes(config: &Config) -> usize {
+        let window = if config.max_read > Self::FIRST { config.max_read } else { Self::FIRST };
+        let others = if config.max_lent_input > window { config.max_lent_input } else { window };
+        window.saturating_add(others)
     }
 
     /// Room for one read: at least 1 KiB of initialised memory directly behind the unread bytes.
@@ -71,7 +102,7 @@ impl RecvBuf {
         self.unread += n;
         // A read that fills what it was offered left something in the transport: read more at a time.
         if n == space && n >= self.size / 2 {
-            self.next = self.size.saturating_mul(2).min(Self::MAX_WINDOW).max(self.size);
+            self.next = self.size.saturating_mul(2).min(self.max).max(self.size);
         }
         self.is_cramped |= n == space && n < self.size / 2;
     }
@@ -110,8 +141,13 @@ impl RecvBuf {
     /// receive memory at all.
     pub fn release_idle(&mut self) {
         if self.unread == 0 {
-            *self = Self::new(self.initial);
+            *self = Self::with_max(self.initial, self.max);
         }
+    }
+
+    /// Size of the present window, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
     }
 
     /// The unread bytes.
@@ -166,6 +202,13 @@ impl RecvBuf {
         self.window.resize(size, 0);
         self.size = size;
         self.is_cramped = false;
+    }
+}
+
+/// A buffer whose first window has 16 KiB, and none more than `max_read`.
+impl From<&Config> for RecvBuf {
+    fn from(config: &Config) -> Self {
+        Self::with_max(config.max_read.min(16 * 1024), config.max_read)
     }
 }
 

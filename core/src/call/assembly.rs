@@ -22,6 +22,8 @@ pub(crate) struct Assembly {
     message: MessageBuf,
     /// What was copied, behind `message`.
     tail: BytesMut,
+    /// Chunks of `message`, from the first on, that lie in no receive window.
+    detached: usize,
 }
 
 /// A new buffer is at most so many times as large as what came of its message.
@@ -30,7 +32,7 @@ const GROWTH: usize = 8;
 impl Assembly {
     /// `expected` is the length of the message, if it is known; `encoding` that of a compressed one.
     pub(crate) fn new(expected: Option<usize>, encoding: Option<&'static str>) -> Self {
-        Self { expected, message: MessageBuf::new(encoding), tail: BytesMut::new() }
+        Self { expected, message: MessageBuf::new(encoding), tail: BytesMut::new(), detached: 0 }
     }
 
     /// Appends a piece. Pieces behind the expected length are the caller's to refuse.
@@ -51,6 +53,13 @@ impl Assembly {
             self.make_room(octets.len(), expected, landing);
         }
         self.tail.extend_from_slice(octets);
+    }
+
+    /// Moves what lies in receive windows into memory of its own.
+    pub(crate) fn detach(&mut self) {
+        if !self.message.is_empty() {
+            self.detached = self.message.detach(self.detached);
+        }
     }
 
     /// Octets so far.

@@ -71,6 +71,11 @@ impl Decoder {
         is_within
     }
 
+    /// Moves what lies in receive windows into memory of its own.
+    pub(crate) fn detach(&mut self) {
+        self.message.detach();
+    }
+
     /// The body ended.
     pub(crate) fn end(&mut self) {
         if self.state == State::Receiving {

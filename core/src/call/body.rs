@@ -38,6 +38,8 @@ pub(crate) struct Whole {
     message: Option<MessageBuf>,
     /// Octets of the body, until then.
     octets: usize,
+    /// It lies in memory of its own.
+    is_detached: bool,
 }
 
 impl Fresh {
@@ -106,7 +108,7 @@ impl Decoder {
         let Some((prefix, encoding)) = fresh.accept(&data) else { return Err(data) };
         let octets = data.len();
         data.advance(prefix);
-        *self = Self::Whole(Whole { message: Some(MessageBuf::received(data, encoding)), octets });
+        *self = Self::Whole(Whole { message: Some(MessageBuf::received(data, encoding)), octets, is_detached: false });
         Ok(())
     }
 
@@ -222,12 +224,27 @@ impl Decoder {
         }
     }
 
+    /// Moves what was received and not pulled out of the receive windows, each octet once.
+    pub(crate) fn detach(&mut self) {
+        match self {
+            Self::Fresh(_) => {}
+            Self::Whole(whole) => {
+                if let Some(message) = whole.message.as_mut().filter(|_| !whole.is_detached) {
+                    message.detach(0);
+                    whole.is_detached = true;
+                }
+            }
+            Self::Envelopes(decoder) => decoder.detach(),
+            Self::Bare(decoder) => decoder.detach(),
+        }
+    }
+
     /// Drops everything received and refuses what is still to come.
     pub(crate) fn discard(&mut self) {
         self.begin();
         match self {
             Self::Fresh(_) => {}
-            Self::Whole(whole) => *whole = Whole { message: None, octets: 0 },
+            Self::Whole(whole) => *whole = Whole { message: None, octets: 0, is_detached: true },
             Self::Envelopes(decoder) => decoder.discard(),
             Self::Unframed(decoder) => decoder.discard(),
         }

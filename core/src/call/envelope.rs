@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::assembly::Assembly;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing, MessageBuf, Run, WAIT_FROM};
+use crate::buf::{BufferPool, Landing, MessageBuf, Run, WAIT_FROM, detach};
 
 /// Octets in front of each message.
 pub(crate) const PREFIX: usize = 5;
@@ -82,6 +82,7 @@ impl Decoder {
         self.buffered += data.len();
         data.advance(PREFIX);
         self.front.complete = Some(MessageBuf::received(data, encoding));
+        self.front.is_lent = true;
         self.waiting = 1;
         Ok(())
     }
@@ -205,6 +206,14 @@ impl Decoder {
     /// Octets received and not pulled, prefixes included.
     pub(crate) const fn buffered(&self) -> usize {
         self.buffered
+    }
+
+    /// Moves what was received and not pulled out of the receive windows, each octet once.
+    pub(crate) fn detach(&mut self) {
+        self.front.detach();
+        if let Some(backlog) = &mut self.backlog {
+            backlog.detach();
+        }
     }
 
     /// Drops everything received and refuses what is still to come.
@@ -371,6 +380,8 @@ struct Front {
     /// Where a payload in several pieces is put together; stays for the next one.
     assembly: Option<Box<Assembly>>,
     complete: Option<MessageBuf>,
+    /// `complete` may lie in a receive window.
+    is_lent: bool,
 }
 
 impl Front {
@@ -385,6 +396,7 @@ impl Front {
             let encoding = scan.terms.encoding_of(flags, len);
             if len <= data.len() {
                 self.complete = Some(MessageBuf::received(data.split_to(len), encoding));
+                self.is_lent = true;
                 return;
             }
             self.begin(len, encoding);
@@ -392,6 +404,8 @@ impl Front {
         let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
         let piece = data.split_to(data.len().min(*missing));
         *missing -= piece.len();
+        // All of the payload is one piece, and stays where it is.
+        self.is_lent = *missing == 0 && assembly.len() == 0;
         assembly.push(piece, landing);
         self.finish();
     }
@@ -416,8 +430,15 @@ impl Front {
     fn append(&mut self, octets: &[u8], landing: &mut Landing<'_>) {
         let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
         *missing -= octets.len();
+        self.is_lent = false;
         assembly.extend(octets, landing);
         self.finish();
+    }
+
+    fn detach(&mut self) {
+        if let Some(message) = self.complete.as_mut().filter(|_| mem::take(&mut self.is_lent)) {
+            message.detach(0);
+        }
     }
 
     /// The message is complete if nothing is missing.
@@ -437,12 +458,15 @@ struct Backlog {
     rest: VecDeque<Bytes>,
     /// Small chunks, copied together behind `rest`.
     tail: BytesMut,
+    /// Chunks from the first on that lie in no receive window.
+    detached: usize,
 }
 
 impl Backlog {
     fn push(&mut self, data: Bytes) {
         if self.first().is_none() {
             self.first = data;
+            self.detached = 0;
         } else if data.len() >= WAIT_FROM {
             self.end_tail();
             self.rest.push_back(data);
@@ -458,8 +482,15 @@ impl Backlog {
                 self.end_tail();
             }
             self.first = self.rest.pop_front()?;
+            self.detached = self.detached.saturating_sub(1);
         }
         Some(&mut self.first)
+    }
+
+    fn detach(&mut self) {
+        let chunks = core::iter::once(&mut self.first).chain(&mut self.rest);
+        chunks.skip(self.detached).for_each(detach);
+        self.detached = 1 + self.rest.len();
     }
 
     fn end_tail(&mut self) {

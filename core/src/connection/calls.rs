@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use crate::buf::capacity;
 use crate::event::CallId;
 use crate::http2::StreamKey;
 
@@ -113,6 +114,8 @@ impl Signals {
 pub(crate) struct Calls<M> {
     slots: Vec<Slot<M>>,
     free: Vec<u32>,
+    /// Generation of slots that are new: no id of those that were given back has it.
+    generation: NonZeroU32,
 }
 
 struct Slot<M> {
@@ -122,7 +125,12 @@ struct Slot<M> {
 
 impl<M> Calls<M> {
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new(), generation: NonZeroU32::MIN }
+    }
+
+    /// Most bytes of memory for `calls` at once.
+    pub(crate) const fn max_bytes(calls: usize) -> usize {
+        capacity(calls).saturating_mul(size_of::<Slot<M>>() + size_of::<u32>())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -140,7 +148,7 @@ impl<M> Calls<M> {
     pub(crate) fn insert_with(&mut self, make: impl FnOnce() -> Call<M>) -> (CallId, &mut Call<M>) {
         let index = self.next_index();
         if self.free.pop().is_none() {
-            self.slots.push(Slot { generation: NonZeroU32::MIN, call: None });
+            self.slots.push(Slot { generation: self.generation, call: None });
         }
         let slot = &mut self.slots[index as usize];
         (CallId::new(index, slot.generation), slot.call.get_or_insert_with(make))
@@ -167,11 +175,24 @@ impl<M> Calls<M> {
         Some(rest)
     }
 
+    /// Gives memory back that no call needs, once there is none. Ids that were given out stay stale.
+    pub(crate) fn release_idle(&mut self) {
+        if self.len() == 0 {
+            let generation = self.slots.iter().map(|slot| slot.generation).fold(self.generation, NonZeroU32::max);
+            *self = Self { generation, ..Self::new() };
+        }
+    }
+
     /// The live call in slot `index`: the engine names calls by slot, and forgets them in the same step.
     pub(crate) fn at(&mut self, index: u32) -> Option<(CallId, &mut Call<M>)> {
         let slot = self.slots.get_mut(index as usize)?;
         let id = CallId::new(index, slot.generation);
         slot.call.as_mut().map(|call| (id, call))
+    }
+
+    /// The machines of all calls.
+    pub(crate) fn machines(&mut self) -> impl Iterator<Item = &mut M> {
+        self.slots.iter_mut().filter_map(|slot| slot.call.as_mut().map(|call| &mut call.machine))
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = CallId> + '_ {
@@ -200,6 +221,21 @@ mod tests {
         assert!(calls.get(first).is_none());
         assert_eq!(calls.get(second).unwrap().machine, 2);
         assert_eq!(calls.len(), 1);
+    }
+
+    #[test]
+    fn an_id_stays_stale_when_the_slots_are_given_back() {
+        let mut calls = Calls::new();
+        let old: Vec<CallId> = (0..10).map(|n| calls.insert_with(|| call(n)).0).collect();
+        calls.release_idle();
+        assert_eq!(calls.len(), 10, "nothing happens while there are calls");
+        for id in &old {
+            assert!(calls.remove(*id).is_some());
+        }
+        calls.release_idle();
+        assert_eq!((calls.slots.capacity(), calls.free.capacity()), (0, 0));
+        let (new, _) = calls.insert_with(|| call(11));
+        assert!(old.iter().all(|id| calls.get(*id).is_none()) && calls.get(new).is_some());
     }
 
     #[test]

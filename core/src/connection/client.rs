@@ -43,9 +43,6 @@ impl Endpoint {
     }
 }
 
-/// Plans that are kept for the next calls.
-const PLANS: usize = 8;
-
 pub(crate) struct ClientState {
     endpoint: Endpoint,
     limits: CallLimits,
@@ -77,7 +74,8 @@ impl ClientState {
         Self {
             endpoint,
             limits,
-            plans: Recent::new(PLANS),
+            // The call that is being opened has one.
+            plans: Recent::new(config.max_known_heads.max(1)),
             own_fields: Headers::new(),
             replies: Recent::new(config.max_known_heads),
             outcomes: Recent::new(config.max_known_heads),
@@ -352,6 +350,12 @@ impl CallMut<'_, Client> {
 impl Behaviour for Client {
     type Machine = ClientCall;
     type State = ClientState;
+
+    fn release_idle(state: &mut ClientState) {
+        state.replies.clear();
+        state.outcomes.clear();
+        state.own_fields = Headers::new();
+    }
 
     fn request(_: &mut Connection<Self>, _: StreamKey, _: Arc<RequestHead>, _: bool, _: Instant) {}
 

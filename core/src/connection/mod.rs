@@ -8,6 +8,7 @@ mod client;
 mod detect;
 mod encode;
 mod events;
+mod memory;
 mod plain;
 mod recent;
 mod role;
@@ -24,6 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use client::Endpoint;
+pub use memory::MemoryBound;
 pub use role::{Client, Role, Server};
 pub use view::CallMut;
 
@@ -59,6 +61,8 @@ pub struct Connection<R: Role> {
     unary_fast_path: bool,
     /// Memory of the large messages that were received, for the next ones.
     landing_pool: BufferPool,
+    /// Bytes of receive windows that came since calls were last moved out of them.
+    lent_input: usize,
     /// The latest instant seen: a clock that goes backwards is held here.
     now: Instant,
 }
@@ -77,6 +81,7 @@ impl<R: Role> Connection<R> {
             http: Http2::new(R::SIDE, Arc::clone(&config), now),
             unary_fast_path: config.unary_fast_path,
             landing_pool: BufferPool::new(config.pool_bytes),
+            lent_input: 0,
             config,
             calls: Calls::new(),
             deadlines: DeadlineQueue::new(),
@@ -97,6 +102,7 @@ impl<R: Role> Connection<R> {
         if self.is_sniffing && !self.recognise(input, now) {
             return;
         }
+        self.lend_input(input.size());
         while let Some(incoming) = self.http.next(input, now) {
             match incoming {
                 Incoming::Data { stream, call, len, end } => self.deliver(stream, call, input, len, end),
@@ -183,11 +189,17 @@ impl<R: Role> Connection<R> {
         more
     }
 
-    /// Gives back the memory that is kept for the next messages and the next output.
+    /// Gives back the memory that is kept for the next calls, their messages and the next output, and forgets the heads that
+    /// might come again. HPACK's tables stay.
     ///
     /// For a driver whose connection was silent for about a second; [`RecvBuf::release_idle`] is its counterpart.
     pub fn release_idle(&mut self) {
         self.landing_pool.clear();
+        self.calls.release_idle();
+        if self.calls.len() == 0 {
+            self.deadlines.clear();
+        }
+        R::release_idle(&mut self.state);
         self.events.release_idle();
         self.http.release_idle();
     }
@@ -252,6 +264,18 @@ impl<R: Role> Connection<R> {
     }
 
     // ---- from the engine to the calls ------------------------------------------------------------
+
+    /// What is received lies in another window of `size` bytes, which lives for as long as anything that it brought does.
+    /// A message that is taken soon is best left where it is. Those that wait are moved out of their windows, once these
+    /// are `max_lent_input` together: it costs a look at each call now and then, and at most a copy of each octet.
+    #[inline]
+    fn lend_input(&mut self, size: usize) {
+        self.lent_input = self.lent_input.saturating_add(size);
+        if self.lent_input > self.config.max_lent_input {
+            self.lent_input = size;
+            self.calls.machines().for_each(Machine::detach);
+        }
+    }
 
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);

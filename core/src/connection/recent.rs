@@ -19,6 +19,11 @@ impl<T> Recent<T> {
         Self { values: Vec::new(), capacity, oldest: 0 }
     }
 
+    /// Forgets all values, and gives their memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.capacity);
+    }
+
     /// Place of the value for which `is_it` says so.
     pub(super) fn position(&self, is_it: impl FnMut(&T) -> bool) -> Option<usize> {
         self.values.iter().position(is_it)

@@ -42,6 +42,9 @@ pub(crate) trait Behaviour: Sized {
     type Machine: Machine;
     type State;
 
+    /// Gives back memory of the role that nothing lies in.
+    fn release_idle(state: &mut Self::State);
+
     /// Server: a request head came in.
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant)
     where
@@ -114,6 +117,8 @@ pub(crate) trait Machine {
     /// Copies octets to where their message lies, if they are a part of one large message; false if not, and then
     /// nothing happened.
     fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool;
+    /// Moves octets that wait out of the receive windows.
+    fn detach(&mut self);
     /// The peer's half ended without trailers, or they mean nothing.
     fn handle_end(&mut self);
     fn recv(&mut self, pool: &mut BufferPool) -> Recv;
@@ -152,6 +157,10 @@ macro_rules! delegations {
 
         fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
             self.extend_message(octets, landing)
+        }
+
+        fn detach(&mut self) {
+            self.detach();
         }
 
         fn handle_end(&mut self) {

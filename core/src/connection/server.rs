@@ -29,7 +29,7 @@ use crate::time::Instant;
 pub(super) const HEAD_OVERHEAD: usize = 512;
 
 /// Kinds of response whose beginning is kept.
-const RESPONSE_KINDS: usize = 4;
+pub(super) const RESPONSE_KINDS: usize = 4;
 
 pub(crate) struct ServerState {
     /// Calls that were not accepted yet, oldest first.
@@ -86,7 +86,7 @@ impl ServerState {
             is_plain: None,
             known: Recent::new(config.max_known_heads),
             own_fields: Headers::new(),
-            heads: Recent::new(RESPONSE_KINDS),
+            heads: Recent::new(config.max_known_heads.clamp(1, RESPONSE_KINDS)),
             success: success_trailers().into(),
         }
     }
@@ -384,6 +384,13 @@ impl CallMut<'_, Server> {
 impl Behaviour for Server {
     type Machine = ServerCall;
     type State = ServerState;
+
+    fn release_idle(state: &mut ServerState) {
+        state.backlog.shrink_to_fit();
+        state.known.clear();
+        state.heads.clear();
+        state.own_fields = Headers::new();
+    }
 
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant) {
         conn.begin_call(stream, head, now, |call, _| {

@@ -2,15 +2,24 @@
 
 use alloc::vec::Vec;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::dynamic_table::DynamicTable;
-use super::{DecodeError, FIRST_DYNAMIC, huffman, integer, static_table};
+use super::strings::Strings;
+use super::{DEFAULT_TABLE_SIZE, DecodeError, FIRST_DYNAMIC, huffman, integer, static_table};
 use crate::http::{Field, HeaderName};
 
-/// Room made at once for decoded Huffman strings, in bytes. Neighbouring strings share it, and a
-/// string that is kept keeps no more than this, or its own size.
-const CHUNK: usize = 1024;
+/// Room for a Huffman string that is kept for the next, in bytes.
+const ROOM: usize = 1024;
+
+/// Room made at once for the strings of fields, in bytes, to begin with. Neighbours share it: they come and go together.
+const FIRST_CHUNK: usize = 256;
+
+/// Most of it at once, where strings are not longer.
+const CHUNK: usize = 512;
+
+/// Most bytes of such room that is full and waited for until the strings in it are let go.
+const MAX_CHUNKS: usize = 8 * CHUNK;
 
 /// Table size updates that may begin a block (RFC 7541 §4.2): the smallest size, then the last.
 const MAX_SIZE_UPDATES: usize = 2;
@@ -46,7 +55,9 @@ impl ListSize {
 /// Decodes header blocks in the order of their arrival.
 ///
 /// Memory: the dynamic table, at most the larger of 4 KiB and the sizes ever allowed, by the RFC's
-/// count, and 1 KiB each for the Huffman string at hand and for those handed out last.
+/// count; twice as much for strings of it that are held elsewhere; 1 KiB for the Huffman string at hand; and half a KiB for
+/// those handed out last, up to 4.5 KiB while they are held. What fields keep alive is the chunks that their strings lie in,
+/// never the block, nor what it was read into.
 pub struct Decoder {
     table: DynamicTable,
     /// Largest table size that the peer may choose.
@@ -55,8 +66,10 @@ pub struct Decoder {
     demanded: Option<usize>,
     /// The Huffman string at hand; initialised.
     decoded: Vec<u8>,
-    /// Where those are copied to that are handed out and enter no table.
-    chunk: BytesMut,
+    /// Where strings are copied to that are handed out and enter no table.
+    strings: Strings,
+    /// Fields share no memory with the table.
+    copies_entries: bool,
     /// How often the table, or what the next block must begin with, has changed.
     generation: u64,
     poisoned: bool,
@@ -79,10 +92,54 @@ impl Decoder {
             limit: max_table_size as usize,
             demanded: None,
             decoded: Vec::new(),
-            chunk: BytesMut::new(),
+            strings: Strings::new(FIRST_CHUNK, MAX_CHUNKS),
+            copies_entries: false,
             generation: 0,
             poisoned: false,
         }
+    }
+
+    /// Whether memory is spared with a table that is going to have only `size` bytes: who makes it small has little.
+    const fn is_sparing(size: u32) -> bool {
+        size < DEFAULT_TABLE_SIZE
+    }
+
+    /// Spares memory, if the table is going to have less than the RFC's size: nothing is kept for strings to come, and
+    /// fields hold copies of what the table has.
+    pub(crate) fn spare(mut self, size: u32) -> Self {
+        if Self::is_sparing(size) {
+            self.table.spare();
+            self.strings = Strings::sparing();
+            self.copies_entries = true;
+        }
+        self
+    }
+
+    /// Most bytes of memory that the decoder of a connection holds, whose table has `size` bytes and whose largest block
+    /// `block`, while it decodes a string of Huffman code.
+    pub(crate) const fn max_bytes(size: u32, block: usize) -> usize {
+        let is_sparing = Self::is_sparing(size);
+        // Until the peer knows the size, its table is that of the RFC.
+        let size = if is_sparing { DEFAULT_TABLE_SIZE } else { size };
+        let chunks = if is_sparing { Strings::SMALL } else { CHUNK + MAX_CHUNKS };
+        let string = huffman::max_decoded_len(block).saturating_add(ROOM);
+        DynamicTable::<()>::max_bytes(size as usize, is_sparing).saturating_add(string).saturating_add(chunks)
+    }
+
+    /// Most bytes of memory that the strings of a list keep alive which has `bytes` of them, decoded with a table of
+    /// `table` bytes: chunks that were not filled, those at both ends, and those of the table.
+    pub(crate) const fn max_strings(bytes: usize, table: u32) -> usize {
+        if Self::is_sparing(table) {
+            return (bytes / 2 * 3).saturating_add(2 * Strings::SMALL);
+        }
+        bytes.saturating_mul(2).saturating_add(2 * CHUNK).saturating_add(2 * table as usize)
+    }
+
+    /// Gives back memory for strings that are not there.
+    pub(crate) fn release_idle(&mut self) {
+        self.decoded = Vec::new();
+        self.strings.release_idle();
+        self.table.release_idle();
     }
 
     /// Sets the limit of the table; to be called when the peer acknowledges our
@@ -109,15 +166,15 @@ impl Decoder {
     /// that the tables stay in step, without emitting; the result tells. Names and values are not
     /// judged: see [`HeaderName::is_valid`] and [`is_valid_value`](crate::http::is_valid_value).
     ///
-    /// Strings that are not Huffman-coded are slices of `block`, and keep alive whatever it is a
-    /// slice of; strings that go into the table are copied.
+    /// The fields hold copies of their strings, so that a few octets that are kept never keep the window alive that they
+    /// were read into.
     ///
     /// # Errors
     /// The block is no HPACK, or its list reaches four times the limits. The decoder is of no use
     /// afterwards: every later block is [`DecodeError::Poisoned`].
     pub fn decode(
         &mut self,
-        block: &Bytes,
+        block: &[u8],
         limits: ListLimits,
         emit: &mut dyn FnMut(Field),
     ) -> Result<ListSize, DecodeError> {
@@ -125,13 +182,11 @@ impl Decoder {
             return Err(DecodeError::Poisoned);
         }
         self.poisoned = true; // also should `emit` unwind: the table would then be out of step
-        if self.chunk.capacity() < CHUNK / 2 {
-            // Between two blocks it is most likely that nobody holds a string any more.
-            let _ = self.chunk.try_reclaim(CHUNK / 2);
-        }
-        let size = self.decode_block(&mut Reader { block, rest: block }, limits, emit)?;
+        // Between two blocks it is most likely that nobody holds a string any more.
+        self.strings.begin_anew();
+        let size = self.decode_block(&mut Reader { rest: block }, limits, emit)?;
         self.poisoned = false;
-        if self.decoded.len() > CHUNK {
+        if self.decoded.len() > ROOM {
             self.decoded = Vec::new();
         }
         Ok(size)
@@ -150,7 +205,7 @@ impl Decoder {
                 0x80.. => {
                     let index = reader.integer(7)?;
                     let (name, value) = self.entry(index)?;
-                    Field { name, value, sensitive: false }
+                    self.apart(Field { name, value, sensitive: false })
                 }
                 0x40..0x80 => self.literal(reader, 6, Indexing::Insert)?,
                 0x20..0x40 => return Err(DecodeError::SizeUpdate),
@@ -195,20 +250,32 @@ impl Decoder {
     fn literal(&mut self, reader: &mut Reader<'_>, prefix: u32, indexing: Indexing) -> Result<Field, DecodeError> {
         let name = match reader.integer(prefix)? {
             0 => {
-                let text = reader.text(&mut self.decoded)?;
-                HeaderName::from_wire_with(text.octets(), || text.to_bytes(reader.block, &mut self.chunk))
+                let name = reader.text(&mut self.decoded)?;
+                HeaderName::from_wire_with(name, || self.strings.copy(name))
             }
             index => self.entry(index)?.0, // its own copy: inserting this field may evict that entry
         };
         let value = reader.text(&mut self.decoded)?;
         if indexing == Indexing::Insert {
             self.generation += 1;
-            if let Some(entry) = self.table.insert(&name, value.octets(), ()) {
-                return Ok(Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false });
+            if let Some(entry) = self.table.insert(&name, value, ()) {
+                let field = Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false };
+                return Ok(self.apart(field));
             }
         }
-        let value = value.to_bytes(reader.block, &mut self.chunk);
+        let value = self.strings.copy(value);
         Ok(Field { name, value, sensitive: indexing == Indexing::Never })
+    }
+
+    /// A field out of the table, as it may be kept.
+    #[inline]
+    fn apart(&mut self, field: Field) -> Field {
+        if !self.copies_entries {
+            return field;
+        }
+        let Field { name, value, sensitive } = field;
+        let name = name.detached(|name| self.strings.copy(name));
+        Field { name, value: self.strings.copy(&value), sensitive }
     }
 
     #[inline]
@@ -226,39 +293,8 @@ impl Decoder {
     }
 }
 
-/// A string of a literal.
-enum Text<'a> {
-    /// As it lies in the block.
-    Plain(&'a [u8]),
-    /// Out of Huffman code.
-    Decoded(&'a [u8]),
-}
-
-impl<'a> Text<'a> {
-    fn octets(&self) -> &'a [u8] {
-        match *self {
-            Self::Plain(octets) | Self::Decoded(octets) => octets,
-        }
-    }
-
-    /// The string in memory that may be kept: a slice of `block`, or a copy in `chunk`.
-    fn to_bytes(&self, block: &Bytes, chunk: &mut BytesMut) -> Bytes {
-        match *self {
-            Self::Plain(octets) => block.slice_ref(octets),
-            Self::Decoded(octets) => {
-                if chunk.capacity() < octets.len() && !chunk.try_reclaim(octets.len()) {
-                    *chunk = BytesMut::with_capacity(octets.len().max(CHUNK));
-                }
-                chunk.extend_from_slice(octets);
-                chunk.split().freeze()
-            }
-        }
-    }
-}
-
 /// A cursor over a block.
 struct Reader<'a> {
-    block: &'a Bytes,
     rest: &'a [u8],
 }
 
@@ -279,7 +315,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next string. `decoded` is where one out of Huffman code is put.
-    fn text<'t>(&mut self, decoded: &'t mut Vec<u8>) -> Result<Text<'t>, DecodeError>
+    fn text<'t>(&mut self, decoded: &'t mut Vec<u8>) -> Result<&'t [u8], DecodeError>
     where
         'a: 't,
     {
@@ -289,14 +325,14 @@ impl<'a> Reader<'a> {
         let (octets, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
         if !is_huffman {
-            return Ok(Text::Plain(octets));
+            return Ok(octets);
         }
         let room = huffman::max_decoded_len(len);
         if decoded.len() < room {
-            decoded.resize(room.max(CHUNK), 0);
+            decoded.resize(room.max(ROOM), 0);
         }
         let len = huffman::decode(octets, decoded).ok_or(DecodeError::Huffman)?;
-        Ok(Text::Decoded(decoded.get(..len).unwrap_or_default()))
+        Ok(decoded.get(..len).unwrap_or_default())
     }
 }
 

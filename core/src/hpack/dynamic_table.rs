@@ -2,8 +2,10 @@
 
 use alloc::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
+use super::strings::Strings;
+use crate::buf::capacity;
 use crate::http::{Field, HeaderName};
 
 /// One entry; `T` is what the encoder keeps beside it.
@@ -25,18 +27,24 @@ pub(super) fn entry_size(name: &HeaderName, value: &[u8]) -> usize {
     name.as_bytes().len() + value.len() + Field::OVERHEAD
 }
 
-/// Memory for entries that is taken at once, in bytes. Neighbours share it: they come and go together.
+/// Memory for entries that is taken at once, in bytes, to begin with. Neighbours share it: they come and go together.
 const CHUNK: usize = 512;
+
+/// How many times the table's size its chunks may take that are full and yet to be free: an end of each is unused, and a
+/// field that was handed out keeps its chunk.
+const MAX_SIZES: usize = 2;
 
 /// First in, first out, bounded by size.
 ///
 /// The sum of the entries' sizes is at most `max_size`, so there are at most `max_size / 32` of them.
-/// Entries are copies: none holds on to the buffer that it was read from.
+/// Entries are copies: none holds on to the buffer that it was read from. Their strings take at most twice `max_size`,
+/// and those of a table that is full take the place of others: no insertion allocates any more.
 pub(super) struct DynamicTable<T = ()> {
     /// Newest first.
     entries: VecDeque<Entry<T>>,
-    /// Where the next entry's name and value are copied to.
-    chunk: BytesMut,
+    /// Where the entries' names and values are copied to.
+    strings: Strings,
+    is_sparing: bool,
     size: usize,
     max_size: usize,
     /// Insertions so far; the newest entry is number `inserted`, the first one ever was number 1.
@@ -46,7 +54,28 @@ pub(super) struct DynamicTable<T = ()> {
 impl<T> DynamicTable<T> {
     /// An empty table; allocates nothing.
     pub(super) fn new(max_size: usize) -> Self {
-        Self { entries: VecDeque::new(), chunk: BytesMut::new(), size: 0, max_size, inserted: 0 }
+        let strings = Strings::new(CHUNK, max_size.saturating_mul(MAX_SIZES));
+        Self { entries: VecDeque::new(), strings, is_sparing: false, size: 0, max_size, inserted: 0 }
+    }
+
+    /// Most bytes of memory that a table of `max_size` holds. Half of its places are free at best, or strings are no longer
+    /// than half of its size.
+    pub(super) const fn max_bytes(max_size: usize, is_sparing: bool) -> usize {
+        let entries = capacity(max_size / Field::OVERHEAD).saturating_mul(size_of::<Entry<T>>());
+        let strings = if is_sparing { max_size / 4 * 3 } else { max_size.saturating_mul(MAX_SIZES + 1) };
+        entries.saturating_add(strings).saturating_add(2 * CHUNK)
+    }
+
+    /// Keeps no memory for strings to come, and lets little be left over.
+    pub(super) fn spare(&mut self) {
+        self.strings = Strings::sparing();
+        self.is_sparing = true;
+    }
+
+    /// Gives back memory that no entry lies in.
+    pub(super) fn release_idle(&mut self) {
+        self.entries.shrink_to_fit();
+        self.strings.release_idle();
     }
 
     pub(super) fn max_size(&self) -> usize {
@@ -57,6 +86,9 @@ impl<T> DynamicTable<T> {
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
         self.make_room(0);
+        if !self.is_sparing {
+            self.strings.set_max_full(max_size.saturating_mul(MAX_SIZES));
+        }
     }
 
     /// Bytes in use.
@@ -88,21 +120,13 @@ impl<T> DynamicTable<T> {
             return None;
         }
         // A copy first: the name may be that of an entry that makes room.
-        let name = name.detached(|text| self.copy(text));
-        let entry = Entry { name, value: self.copy(value), extra };
+        let name = name.detached(|text| self.strings.copy(text));
+        let entry = Entry { name, value: self.strings.copy(value), extra };
         self.make_room(size);
         self.size += size;
         self.inserted += 1;
         self.entries.push_front(entry);
         self.entries.front()
-    }
-
-    fn copy(&mut self, octets: &[u8]) -> Bytes {
-        if self.chunk.capacity() < octets.len() {
-            self.chunk = BytesMut::with_capacity(octets.len().max(CHUNK));
-        }
-        self.chunk.extend_from_slice(octets);
-        self.chunk.split().freeze()
     }
 
     /// Evicts the oldest entries until one of `size` bytes fits, or none is left.
@@ -158,6 +182,21 @@ mod tests {
         table.set_max_size(36);
         assert!(table.insert(&NAME, b"", ()).is_some());
         assert_eq!(table.size(), 36);
+    }
+
+    /// `h2:K13`: nor do the strings of a table that is full take new memory, whatever their lengths.
+    #[test]
+    fn strings_of_a_full_table_take_the_place_of_others() {
+        let mut table = DynamicTable::new(4096);
+        let mut held = 0;
+        for i in 0..2000 {
+            table.insert(&NAME, &[b'v'; 400][..i * 37 % 400], ());
+            if i == 200 {
+                held = table.strings.bytes();
+            }
+        }
+        assert_eq!(table.strings.bytes(), held);
+        assert!(held <= 4096 + 3 * 1024, "{held} bytes");
     }
 
     /// `h2:K13`, `arch:9`: whatever is inserted, there are at most `max_size / 32` entries.

@@ -10,7 +10,7 @@ use super::dynamic_table::{DynamicTable, Entry, entry_size};
 use super::policy::Policy;
 use super::static_table::{self, Match};
 use super::{DEFAULT_TABLE_SIZE, FIRST_DYNAMIC, huffman, integer};
-use crate::http::{HeaderName, hash};
+use crate::http::{Field, HeaderName, hash};
 
 /// Paths in the table beyond which another one must be seen twice: a client with many methods would
 /// otherwise evict everything else.
@@ -27,8 +27,8 @@ const CUSTOM_CHAINS: usize = 32;
 /// Every block must reach the peer once begun, whatever becomes of its stream: the peer's table
 /// depends on it.
 ///
-/// Memory: the dynamic table (at most `own_cap` bytes by the RFC's count) and about 1.2 KiB, both
-/// from the first insertion on; and up to 1 KiB from the first field on that no RPC protocol knows.
+/// Memory: the dynamic table (at most `own_cap` bytes by the RFC's count, and the strings of it in chunks that take no
+/// more than twice that) and about 1.2 KiB, both from the first insertion on; and up to 1 KiB from the first field on that no RPC protocol knows.
 pub struct Encoder {
     /// Each entry keeps the number of the next older one of its chain.
     table: DynamicTable<u64>,
@@ -73,6 +73,21 @@ impl Encoder {
             generation: 0,
             is_repeatable: false,
         }
+    }
+
+    /// Most bytes of memory that an encoder with this cap holds.
+    pub(crate) const fn max_bytes(own_cap: u32) -> usize {
+        if (own_cap as usize) < Field::OVERHEAD {
+            return 0;
+        }
+        let chains = (HeaderName::KNOWN + CUSTOM_CHAINS) * size_of::<u64>();
+        DynamicTable::<u64>::max_bytes(own_cap as usize, false).saturating_add(chains + SIGHTINGS * size_of::<u32>())
+    }
+
+    /// Gives back memory that is needed for no entry; which fields were seen is forgotten with it.
+    pub(crate) fn release_idle(&mut self) {
+        self.sightings = Vec::new();
+        self.table.release_idle();
     }
 
     /// Obeys the peer's SETTINGS_HEADER_TABLE_SIZE; the next block begins with an update if one is due.
@@ -181,6 +196,7 @@ impl Encoder {
         found
     }
 
+    #[inline(never)] // seldom, and large
     fn insert(&mut self, chain: usize, name: &HeaderName, value: &[u8]) {
         self.generation += 1;
         self.is_repeatable = false;

@@ -172,7 +172,7 @@ pub(super) fn encode(src: &[u8], dst: &mut BytesMut) {
 
 /// Room that [`decode`] needs for `len` octets of code: no code is shorter than five bits, and the
 /// last step may write one octet past the end.
-pub(super) fn max_decoded_len(len: usize) -> usize {
+pub(super) const fn max_decoded_len(len: usize) -> usize {
     len.saturating_mul(8) / 5 + 1
 }
 

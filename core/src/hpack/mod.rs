@@ -24,6 +24,7 @@ mod huffman;
 mod integer;
 mod policy;
 mod static_table;
+mod strings;
 
 pub use decoder::{Decoder, ListLimits, ListSize};
 pub use encoder::Encoder;

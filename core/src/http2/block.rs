@@ -2,7 +2,6 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
-use bytes::Bytes;
 
 use crate::buf::RecvBuf;
 use crate::config::Config;
@@ -146,7 +145,7 @@ impl Http2 {
 
     /// Compression never makes a list much larger than it is.
     fn check_announced(&self, octets: usize) -> Checked<()> {
-        if octets > (self.config.max_header_list as usize).saturating_mul(2) {
+        if octets > max_encoded(&self.config) {
             return Err(calm("header block far above the limit"));
         }
         Ok(())
@@ -155,6 +154,7 @@ impl Http2 {
     pub(super) fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
         let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
         let n = left.min(input.len());
+        make_room(&mut block.scratch, n, max_encoded(&self.config));
         block.scratch.extend_from_slice(input.data().get(..n).unwrap_or_default());
         input.skip(n);
         if n < left {
@@ -172,7 +172,8 @@ impl Http2 {
             let phase = self.streams.get(key).and_then(|stream| stream.state.remote());
             opening.purpose = phase.map_or(Purpose::Nothing, |phase| Purpose::Message(key, phase));
         }
-        let (list, _) = self.decode(self.kind(&opening), &Bytes::from(scratch))?;
+        let (list, _) = self.decode(self.kind(&opening), &scratch)?;
+        drop(scratch);
         self.block(&opening, list, input)
     }
 
@@ -187,7 +188,11 @@ impl Http2 {
                 Ok(list)
             }
             Recalled::Again(candidate) => self.decode_to_keep(candidate, kind, len, input)?,
-            Recalled::Unknown => self.decode(kind, &input.split_to(len))?.0,
+            Recalled::Unknown => {
+                let (list, _) = self.decode(kind, octets)?;
+                input.skip(len);
+                list
+            }
         };
         self.block(&opening, list, input)
     }
@@ -202,7 +207,7 @@ impl Http2 {
         }
     }
 
-    /// [`decode`](Self::decode), from a copy, so that strings are not slices of the receive window.
+    /// [`decode`](Self::decode) of a block that was seen before.
     fn decode_to_keep(
         &mut self,
         candidate: Candidate,
@@ -210,17 +215,17 @@ impl Http2 {
         len: usize,
         input: &mut RecvBuf,
     ) -> Checked<Result<List, Unfit>> {
-        let octets = Bytes::copy_from_slice(input.data().get(..len).unwrap_or_default());
-        input.skip(len);
-        let (list, size) = self.decode(kind, &octets)?;
+        let octets = input.data().get(..len).unwrap_or_default();
+        let (list, size) = self.decode(kind, octets)?;
         if let Ok(list) = &list {
             self.memo.keep(candidate, octets, self.decoder.generation(), size, list);
         }
+        input.skip(len);
         Ok(list)
     }
 
     /// Decodes a block, whatever becomes of its stream, or the tables would part. Also returns the size of its list.
-    fn decode(&mut self, kind: ListKind, octets: &Bytes) -> Checked<(Result<List, Unfit>, usize)> {
+    fn decode(&mut self, kind: ListKind, octets: &[u8]) -> Checked<(Result<List, Unfit>, usize)> {
         let mut list = FieldList::new(kind);
         let limits = ListLimits { bytes: self.config.max_header_list as usize, fields: self.config.max_headers };
         let size = self
@@ -409,5 +414,19 @@ impl Http2 {
         let size = u32::try_from(size).unwrap_or(u32::MAX).max(share);
         stream.informational = stream.informational.saturating_add(size);
         if stream.informational <= limit { Ok(()) } else { Err(Unfit::TooLarge) }
+    }
+}
+
+/// Most octets that a block may have.
+pub(crate) const fn max_encoded(config: &Config) -> usize {
+    (config.max_header_list as usize).saturating_mul(2)
+}
+
+/// Makes room for `n` more octets of at most `max`: twice as much each time, and never more than that.
+fn make_room(scratch: &mut Vec<u8>, n: usize, max: usize) {
+    let needed = scratch.len().saturating_add(n);
+    if needed > scratch.capacity() {
+        let wanted = scratch.capacity().saturating_mul(2).min(max).max(needed);
+        scratch.reserve_exact(wanted - scratch.len());
     }
 }

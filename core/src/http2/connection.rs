@@ -31,10 +31,10 @@ use crate::http2::template::{Block, SharedHeads, Template};
 use crate::time::{DeadlineQueue, Instant, TimerTable};
 
 /// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
-const MAX_CHUNK: usize = 64 * 1024;
+pub(super) const MAX_CHUNK: usize = 64 * 1024;
 
 /// Bytes of buffers for small messages that are kept for the next streams, at most.
-const MAX_TAILS: usize = 128 * 1024;
+pub(super) const MAX_TAILS: usize = 128 * 1024;
 
 /// Ids past this are left for what is in flight: the connection drains and another one takes over.
 pub(super) const LAST_COMFORTABLE_ID: u32 = MAX_WINDOW / 4 * 3;
@@ -178,7 +178,7 @@ impl Http2 {
             now,
             parser: Parser::new(side),
             unread: 0,
-            decoder: hpack::Decoder::new(LocalSettings::initial_header_table_size()),
+            decoder: hpack::Decoder::new(LocalSettings::initial_header_table_size()).spare(config.header_table),
             memo: Memo::new(config.max_known_heads),
             encoder: hpack::Encoder::new(config.header_table),
             local,
@@ -192,7 +192,7 @@ impl Http2 {
             arena: Arena::new(config.transmit_target.min(MAX_CHUNK), config.copy_below),
             tails: Tails::new(config.transmit_target.saturating_mul(2).min(MAX_TAILS)),
             handed: Handed::default(),
-            shared_heads: SharedHeads::default(),
+            shared_heads: SharedHeads::new(config.max_known_heads),
             abuse: Abuse::new(&config, now),
             dribbles: Bucket::new(config.max_dribbles, config.dribbles_per_second, now),
             keepalive: KeepAlive::new(&config, now),
@@ -430,8 +430,19 @@ impl Http2 {
         }
     }
 
-    /// Gives back memory that is kept for output to come.
+    /// Gives back memory that is kept for streams and output to come.
     pub(crate) fn release_idle(&mut self) {
+        self.streams.release_idle();
+        if self.streams.len() == 0 {
+            self.stalls.clear();
+            self.lingers.clear();
+        }
+        self.sched.release_idle();
+        self.reservations.release_idle();
+        self.updates.shrink_to_fit();
+        self.memo.clear();
+        self.decoder.release_idle();
+        self.encoder.release_idle();
         self.arena.release_idle();
         self.tails.clear();
         self.shared_heads.clear();

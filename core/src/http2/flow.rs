@@ -96,6 +96,11 @@ impl RecvWindow {
         self.window
     }
 
+    /// Octets that were received and not taken yet.
+    pub(crate) fn buffered(&self) -> i64 {
+        self.buffered
+    }
+
     /// Octets the peer could send if all credit were announced now.
     pub(crate) fn reachable(&self) -> i64 {
         self.window + self.credit

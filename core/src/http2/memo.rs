@@ -10,9 +10,8 @@
 //! [`FieldList`](crate::http2::validate::FieldList), gives the same answers; it is what the tests compare with.
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-use bytes::Bytes;
 
 use crate::http::hash;
 use crate::http2::validate::{List, ListKind};
@@ -20,7 +19,7 @@ use crate::http2::validate::{List, ListKind};
 /// Longest block that is kept, in octets. One of indices has an octet a field.
 const MAX_OCTETS: usize = 256;
 /// Largest list that is kept, by the count of SETTINGS_MAX_HEADER_LIST_SIZE.
-const MAX_LIST: usize = 4 * 1024;
+pub(crate) const MAX_LIST: usize = 4 * 1024;
 
 /// Blocks and what they came to, at most `Config::max_known_heads`.
 #[derive(Debug)]
@@ -34,21 +33,22 @@ pub(super) struct Memo {
 struct Place {
     /// Hash of the last block that was not known.
     seen: u32,
-    known: Option<Known>,
+    /// Boxed: most places have none.
+    known: Option<Box<Known>>,
 }
 
 #[derive(Debug)]
 struct Known {
     kind: ListKind,
     generation: u64,
-    octets: Bytes,
+    octets: Box<[u8]>,
     list: List,
 }
 
 impl Known {
     /// Is it what stands for such a block now?
     fn is(&self, kind: ListKind, generation: u64, octets: &[u8]) -> bool {
-        self.octets == octets && self.generation == generation && self.kind == kind
+        *self.octets == *octets && self.generation == generation && self.kind == kind
     }
 }
 
@@ -70,6 +70,16 @@ pub(super) struct Candidate {
 impl Memo {
     pub(super) fn new(capacity: usize) -> Self {
         Self { places: Vec::new(), capacity }
+    }
+
+    /// Forgets all blocks, and gives their memory back.
+    pub(super) fn clear(&mut self) {
+        self.places = Vec::new();
+    }
+
+    /// Most bytes of memory that it holds, the lists left out.
+    pub(crate) const fn max_bytes(capacity: usize) -> usize {
+        capacity.saturating_mul(size_of::<Place>() + size_of::<Known>() + MAX_OCTETS)
     }
 
     /// The list of a block that is known. Leaves no trace of one that is not.
@@ -106,15 +116,15 @@ impl Memo {
         Recalled::Again(Candidate { place: at, kind, generation })
     }
 
-    /// Keeps what a block came to, a list of `size`, unless that left the tables in another `generation`. `octets` and
-    /// the strings of the list are kept with it, and whatever they are slices of.
-    pub(super) fn keep(&mut self, candidate: Candidate, octets: Bytes, generation: u64, size: usize, list: &List) {
+    /// Keeps what a block came to, a list of `size`, unless that left the tables in another `generation`.
+    pub(super) fn keep(&mut self, candidate: Candidate, octets: &[u8], generation: u64, size: usize, list: &List) {
         let Candidate { place, kind, .. } = candidate;
         if generation != candidate.generation || size > MAX_LIST {
             return;
         }
         if let Some(place) = self.places.get_mut(place) {
-            place.known = Some(Known { kind, generation, octets, list: list.clone() });
+            let octets = Box::from(octets);
+            place.known = Some(Box::new(Known { kind, generation, octets, list: list.clone() }));
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `validate` | field lists to heads |
 //! | `memo` | header blocks that are recognised |
 //! | `abuse` | budgets |
+//! | `memory` | the most that all of it holds |
 //! | `ping` | keepalive and the round trip of a drain |
 //! | `unary` | messages that need no turn |
 //! | `template` | field blocks, and those that begin alike |
@@ -32,6 +33,7 @@ mod data;
 mod end;
 mod flow;
 mod memo;
+pub(crate) mod memory;
 mod ping;
 mod recv;
 mod reserve;

@@ -495,6 +495,11 @@ impl Http2 {
                 _ => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
             }
         }
+        if !self.local.is_acknowledged() && self.holds_unintended() {
+            self.give_up(key, ErrorCode::FLOW_CONTROL_ERROR);
+            return Ok(None);
+        }
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         if self.abuse.is_useful(layout.body, end) {
             self.abuse.useful_frame();
         }
@@ -503,6 +508,18 @@ impl Http2 {
         }
         self.admit_reservations();
         Ok(Some(key))
+    }
+
+    /// Where our windows are small, a peer that does not know them yet may send more than we mean to hold. It counts as
+    /// reserved; where reservations end, a stream may be reset that made use of its right (RFC 9113 §6.9.3).
+    #[cold]
+    fn holds_unintended(&mut self) -> bool {
+        let window = i64::from(self.config.initial_stream_window);
+        if window >= i64::from(frame::DEFAULT_WINDOW) {
+            return false;
+        }
+        let excess = self.streams.iter_mut().map(|(_, stream)| (stream.recv_window.buffered() - window).max(0));
+        usize::try_from(excess.sum::<i64>()).unwrap_or(usize::MAX) > self.reservations.limit()
     }
 
     /// Octets of the DATA frame in progress, paid for by the window of `key`, that were not delivered yet.

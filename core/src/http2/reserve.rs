@@ -46,6 +46,16 @@ impl Reservations {
         Self { side, max, total: 0, incomplete: 0, waiting: VecDeque::new() }
     }
 
+    /// Most octets by which windows may be raised, the message left out that a client admits in any case.
+    pub(crate) fn limit(&self) -> usize {
+        self.max
+    }
+
+    /// Gives back memory that nothing is queued in.
+    pub(crate) fn release_idle(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+
     /// Does nobody wait?
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()

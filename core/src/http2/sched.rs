@@ -97,6 +97,13 @@ impl Scheduler {
         }
     }
 
+    /// Gives back memory that nothing is queued in.
+    pub(crate) fn release_idle(&mut self) {
+        for queue in [&mut self.pending, &mut self.ready, &mut self.parked] {
+            queue.shrink_to_fit();
+        }
+    }
+
     /// Would [`next`](Self::next) return a stream?
     pub(crate) fn is_runnable(&self, window_open: bool) -> bool {
         !self.ready.is_empty() || (window_open && !self.parked.is_empty())

@@ -193,8 +193,9 @@ impl Http2 {
         }
     }
 
-    /// Answers a request that gets no stream of ours.
+    /// Answers a request that gets no stream of ours: with a frame that waits for nothing, like those of control.
     pub(super) fn answer_refused(&mut self, id: u32, head: &ResponseHead) {
+        self.handed.fresh += 1;
         self.write_block(id, true, &mut Block::response(head));
     }
 

@@ -204,6 +204,12 @@ impl LocalSettings {
         if self.acknowledged { self.initial_window } else { DEFAULT_WINDOW }
     }
 
+    /// As much of a stream's window as is meant for it whether or not the peer knows our SETTINGS: until then it may use
+    /// one of 65,535 octets where we want a smaller one.
+    pub(crate) fn intended(&self, window: i64) -> i64 {
+        if self.acknowledged { window } else { window.min(self.initial_window.into()) }
+    }
+
     /// Largest frame the peer may send: honoured from the start, for it only loosens the default.
     pub(crate) fn max_frame_size(&self) -> u32 {
         self.max_frame_size

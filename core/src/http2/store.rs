@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::num::NonZeroU32;
 
+use crate::buf::capacity;
 use crate::http2::stream::{Closed, Stream, StreamState};
 
 /// Identity of a stream on one connection, from before it has an id until after it was released.
@@ -52,6 +53,8 @@ pub(crate) struct Store {
     len: usize,
     ids: IdIndex,
     closed: ClosedIds,
+    /// Generation of slots that are new: no key of those that were given back has it.
+    generation: NonZeroU32,
 }
 
 impl Store {
@@ -62,7 +65,19 @@ impl Store {
             len: 0,
             ids: IdIndex::default(),
             closed: ClosedIds::new(max_closed),
+            generation: NonZeroU32::MIN,
         }
+    }
+
+    /// Most bytes of memory that it holds for `streams` at once and `max_closed` ids.
+    pub(crate) const fn max_bytes(streams: usize, max_closed: usize) -> usize {
+        let places = capacity(streams.saturating_mul(2)).saturating_add(2 * IdIndex::MIN_PLACES);
+        let slots = capacity(streams).saturating_mul(size_of::<Slot>() + size_of::<u32>());
+        // Those that are on their places, and those that are displaced.
+        let ids = places.saturating_mul(2 * size_of::<(u32, u32)>());
+        let closed = capacity(max_closed).saturating_mul(size_of::<(u32, Closed)>());
+        let skipped = capacity(ClosedIds::MAX_SKIPPED) * size_of::<(u32, u32)>();
+        slots.saturating_add(ids).saturating_add(closed).saturating_add(skipped)
     }
 
     /// Streams that hold a slot.
@@ -80,7 +95,7 @@ impl Store {
     pub(crate) fn insert(&mut self, state: StreamState, send: u32, recv: u32) -> (StreamKey, &mut Stream) {
         self.len += 1;
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: NonZeroU32::MIN, stream: None });
+            self.slots.push(Slot { generation: self.generation, stream: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
@@ -110,6 +125,16 @@ impl Store {
         self.free.push(key.index);
         self.len -= 1;
         true
+    }
+
+    /// Gives memory back that no stream needs, once there is none. Keys that were given out stay stale.
+    pub(crate) fn release_idle(&mut self) {
+        if self.len == 0 {
+            self.generation = self.slots.iter().map(|slot| slot.generation).fold(self.generation, NonZeroU32::max);
+            self.slots = Vec::new();
+            self.free = Vec::new();
+            self.ids = IdIndex::default();
+        }
     }
 
     /// All streams, in no particular order.
@@ -389,6 +414,26 @@ mod tests {
         assert!(!store.remove(old));
         assert!(store.get(new).is_some());
         assert_eq!(store.len(), 1);
+    }
+
+    /// arch:3.1, `h2:P9`: what many streams were in is given back, and their keys stay stale.
+    #[test]
+    fn memory_is_given_back_when_there_is_no_stream() {
+        let mut store = Store::new(0);
+        let old: Vec<StreamKey> = (0..100).map(|_| insert(&mut store)).collect();
+        for (n, key) in old.iter().enumerate() {
+            store.bind_id(2 * n as u32 + 1, *key);
+        }
+        store.release_idle();
+        assert_eq!(store.len(), 100, "nothing happens while there are streams");
+        for (n, key) in old.iter().enumerate() {
+            store.close_id(2 * n as u32 + 1, Closed::Ended);
+            assert!(store.remove(*key));
+        }
+        store.release_idle();
+        assert_eq!((store.slots.capacity(), store.free.capacity(), store.ids.places.capacity()), (0, 0, 0));
+        let new = insert(&mut store);
+        assert!(old.iter().all(|key| store.get(*key).is_none()) && store.get(new).is_some());
     }
 
     /// The index agrees with a map, also when ids collide and leave in any order.

@@ -49,30 +49,39 @@ impl From<Headers> for Template<Headers> {
 }
 
 /// Heads that several requests waited with, the latest last, and what HPACK made of them.
-#[derive(Debug, Default)]
-pub(super) struct SharedHeads(Vec<Template<RequestHead>>);
+#[derive(Debug)]
+pub(super) struct SharedHeads {
+    heads: Vec<Template<RequestHead>>,
+    max: usize,
+}
+
+/// Most bytes of memory that one beginning of a block is kept in; the head itself is its owner's.
+pub(crate) const MAX_BYTES: usize = size_of::<Template<RequestHead>>() + MAX_KEPT + HEADER_LEN;
 
 impl SharedHeads {
-    const MAX: usize = 8;
+    /// An empty list for `max` heads, at least one.
+    pub(super) const fn new(max: usize) -> Self {
+        Self { heads: Vec::new(), max }
+    }
 
     /// Takes what is known of `head` out of the list.
     pub(super) fn take(&mut self, head: Arc<RequestHead>) -> Template<RequestHead> {
-        match self.0.iter().rposition(|known| Arc::ptr_eq(&known.head, &head)) {
-            Some(place) => self.0.remove(place),
+        match self.heads.iter().rposition(|known| Arc::ptr_eq(&known.head, &head)) {
+            Some(place) => self.heads.remove(place),
             None => Template { list_size: head.list_size(), head, kept: Kept::default() },
         }
     }
 
     /// Puts it back, for the next request.
     pub(super) fn give_back(&mut self, head: Template<RequestHead>) {
-        if self.0.len() == Self::MAX {
-            self.0.remove(0);
+        if self.heads.len() >= self.max && !self.heads.is_empty() {
+            self.heads.remove(0);
         }
-        self.0.push(head);
+        self.heads.push(head);
     }
 
     pub(super) fn clear(&mut self) {
-        self.0 = Vec::new();
+        self.heads = Vec::new();
     }
 }
 
@@ -93,6 +102,7 @@ impl Kept {
     fn keep(&mut self, encoder: &Encoder, octets: &[u8]) {
         self.octets.clear();
         if encoder.is_repeatable() && octets.len() <= HEADER_LEN + MAX_KEPT {
+            self.octets.reserve_exact(octets.len());
             self.octets.extend_from_slice(octets);
             self.generation = encoder.generation();
         }

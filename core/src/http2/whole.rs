@@ -134,7 +134,8 @@ impl Http2 {
         if head.status < 200 || head.has_no_body() {
             return None;
         }
-        let body = self.body_ahead(id, *content_length, stream.recv_window.window(), rest)?;
+        let window = self.local.intended(stream.recv_window.window());
+        let body = self.body_ahead(id, *content_length, window, rest)?;
         let ending = self.ending_ahead(id, &body)?;
         let (call, head, len) = (stream.call, Arc::clone(head), body.len);
         self.took_response(key, body.len, &ending);
@@ -175,7 +176,7 @@ impl Http2 {
         if !self.is_between_frames() {
             return None;
         }
-        let (id, window) = (stream.id, stream.recv_window.window());
+        let (id, window) = (stream.id, self.local.intended(stream.recv_window.window()));
         let length = stream.content_length;
         if let Some(body) = self.body_ahead(id, length, window, input.data()) {
             if let Some(ending) = self.ending_ahead(id, &body) {
@@ -258,7 +259,7 @@ impl Http2 {
     /// The length of the body of the request `id`, if that is one DATA frame, which ends it.
     #[inline]
     fn request_body(&self, id: u32, length: Option<u64>, octets: &[u8]) -> Option<u32> {
-        let window = i64::from(self.local.stream_window());
+        let window = self.local.intended(self.local.stream_window().into());
         self.body_ahead(id, length, window, octets).filter(|body| body.end).map(|body| body.len)
     }
 

@@ -26,6 +26,9 @@ struct Entry<K> {
 }
 
 impl<K: Copy> DeadlineQueue<K> {
+    /// Size of an entry, in bytes.
+    pub(crate) const ENTRY: usize = size_of::<Entry<K>>();
+
     /// An empty queue; takes no memory.
     pub(crate) const fn new() -> Self {
         Self { heap: BinaryHeap::new(), inserted: 0, dead: 0 }

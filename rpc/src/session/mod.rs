@@ -183,6 +183,11 @@ impl<R: SessionRole> Shared<R> {
         })
     }
 
+    /// [`Config::max_read`], at least one byte: a read of none would be the end.
+    pub(crate) fn max_read(&self) -> usize {
+        self.look(|state| state.conn.config().max_read.max(1))
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
     }

@@ -183,6 +183,7 @@ impl SessionRole for Server {
         dispatch.release_idle();
         extra.starts.shrink_to_fit();
         extra.spare = Requests::default();
+        extra.routes = Routes::default();
     }
 
     fn finished(slot: &mut Slot<ServerSlot>, wakes: &mut Vec<Waker>) {

@@ -227,3 +227,18 @@ fn a_frame_ends_where_a_piece_does() {
         assert_eq!(buf.frame_len(max), max, "nothing ends there, or all of it fits");
     }
 }
+
+/// `h2:E5`: however small the messages are that were encoded elsewhere, those that wait take little more memory than
+/// their octets, and not a handle each.
+#[test]
+fn small_messages_that_wait_lie_together() {
+    let mut buf = CoalesceBuf::new(FlushPolicy::Immediate, HIGH_WATER);
+    let mut messages = 0;
+    while buf.push_bytes(Some([0; 5]), Bytes::from_static(b"x"), NOW).is_ok() {
+        messages += 1;
+    }
+    assert_eq!(messages, HIGH_WATER.div_ceil(6));
+    let mut pieces = 0;
+    buf.take(usize::MAX, |_| pieces += 1);
+    assert!(pieces < 10, "{pieces} pieces");
+}

@@ -4,6 +4,7 @@ use quickcheck::quickcheck;
 
 use super::{Held, Pattern};
 use crate::buf::RecvBuf;
+use crate::config::Config;
 
 /// Reads `bytes` as a transport would: as much as fits, as often as needed.
 fn read(buf: &mut RecvBuf, bytes: &[u8]) {
@@ -197,4 +198,22 @@ fn a_transport_that_claims_more_than_the_space_is_caught() {
     let mut buf = RecvBuf::new(16 * 1024);
     buf.space();
     buf.commit(16 * 1024 + 1);
+}
+
+/// `max_read`: windows grow while reads fill them, and no further than they may.
+#[test]
+fn windows_grow_up_to_the_limit() {
+    for (config, sizes) in [
+        (Config { max_read: 40 * 1024, ..Config::default() }, [16, 32, 40, 40]),
+        (Config { max_read: 0, ..Config::default() }, [2, 2, 2, 2]),
+        (Config::default(), [16, 32, 64, 128]),
+    ] {
+        let mut buf = RecvBuf::from(&config);
+        for size in sizes {
+            let space = buf.space().len();
+            assert_eq!(space, size * 1024);
+            buf.commit(space);
+            buf.skip(space);
+        }
+    }
 }

@@ -95,6 +95,11 @@ impl ClientCall {
         }
     }
 
+    /// Moves what was received and not pulled out of the receive windows.
+    pub(crate) fn detach(&mut self) {
+        self.decoder.detach();
+    }
+
     /// As [`handle_data_in`](Self::handle_data_in) of octets that are a part of one large message, by copying them.
     /// False if they are not, and then nothing happened.
     pub(crate) fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {

@@ -198,6 +198,22 @@ fn max_control_queue_pauses_input() {
     assert_eq!(answers, 30);
 }
 
+/// `max_control_queue`, `h2:A5`: answers of HTTP's own wait for no window either, and count as well.
+#[test]
+fn refusals_count_as_control_frames() {
+    let mut server = server_with(|config| {
+        config.max_control_queue = 10;
+        config.max_header_list = 200;
+    });
+    let value = "v".repeat(200);
+    for n in 0..11 {
+        assert!(server.engine.wants_read(), "{n} of ten");
+        let octets = server.headers(2 * n + 1, &[("x", value.as_str())], true);
+        assert_eq!(server.feed(&octets), []);
+    }
+    assert!(!server.engine.wants_read());
+}
+
 /// `max_control_queue`: written frames do not count, also when `Transmit` is never empty.
 #[test]
 fn written_control_frames_do_not_count() {
@@ -401,4 +417,51 @@ fn streams_refused_before_the_acknowledgement_are_no_fault() {
     let octets = server.headers(13, REQUEST, true);
     let events = server.feed(&octets);
     assert!(matches!(events[..], [Incoming::Closed(ConnectionError::Misbehaved(_))]));
+}
+
+/// A server with windows of 1000 octets, and 2000 more for all streams, whose client does not know that yet.
+fn server_with_small_windows() -> Bench {
+    let config =
+        Config { initial_stream_window: 1000, max_reserved: 2000, max_concurrent_streams: 4, ..Config::default() };
+    let mut server = Bench::fresh(Side::Server, config);
+    server.feed(&[frame::PREFACE, &settings_frame(&[])[..]].concat());
+    server.sent();
+    server
+}
+
+/// `max_reserved`, `h2:E5`, `h2:W4`, RFC 9113 §6.9.3: who does not know that windows are small may send more, which is
+/// held as far as reservations go. Beyond that the stream is reset that sent it; the connection goes on.
+#[test]
+fn more_than_small_windows_is_held_as_far_as_reservations_go() {
+    let mut server = server_with_small_windows();
+    for id in [1, 3, 5] {
+        server.request(id, false);
+    }
+    // What was read is held by nobody.
+    let first = server.feed(&data_frame(1, &[7; 3000], false));
+    assert!(matches!(first[..], [Incoming::Data { len: 3000, .. }]), "1000, and all of the 2000");
+    assert!(matches!(server.feed(&data_frame(3, &[7; 1000], false))[..], [Incoming::Data { .. }]), "its own window");
+    let events = server.feed(&data_frame(5, &[7; 1001], false));
+    assert!(
+        matches!(events[..], [Incoming::Reset { by_peer: false, code: ErrorCode::FLOW_CONTROL_ERROR, .. }]),
+        "{events:?}"
+    );
+    assert_eq!(kinds(&server.sent()), [(Kind::RST_STREAM, 5)]);
+    assert_eq!(server.feed(&data_frame(5, &[7; 1000], false)), [], "which the peer does not know yet either");
+    server.request(7, false);
+}
+
+/// The honest twin: what is read in time may be as long as it likes, and so may what comes when the peer knows.
+#[test]
+fn a_peer_that_does_not_know_small_windows_sends_what_is_read() {
+    let mut server = server_with_small_windows();
+    let key = server.request(1, false);
+    for _ in 0..20 {
+        assert!(matches!(server.feed(&data_frame(1, &[7; 3000], false))[..], [Incoming::Data { .. }]));
+        server.engine.consumed(key, 3000);
+        server.sent();
+    }
+    server.feed(&SETTINGS_ACK);
+    let octets = [server.headers(3, REQUEST, false), data_frame(3, &[7; 1000], false)].concat();
+    assert!(matches!(joined(server.feed(&octets))[..], [Incoming::Request { .. }, Incoming::Data { .. }]));
 }

@@ -28,7 +28,7 @@ fn each_side_advertises_its_limits_once() {
     let frames = client.sent();
     assert_eq!(
         entries(&frames[0]),
-        [(ENABLE_PUSH, 0), (MAX_HEADER_LIST_SIZE, 2048), (HEADER_TABLE_SIZE, 512), (INITIAL_WINDOW_SIZE, 4096)]
+        [(ENABLE_PUSH, 0), (MAX_HEADER_LIST_SIZE, 768), (HEADER_TABLE_SIZE, 0), (INITIAL_WINDOW_SIZE, 4224)]
     );
     assert_eq!(frames.len(), 1, "the connection window is the RFC's: nothing to update");
 }

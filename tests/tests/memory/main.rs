@@ -3,17 +3,16 @@
 //! The bound is that of the configuration: the windows of the streams that may be open, the reservations, and what a
 //! connection holds in any case.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod bound;
+mod embedded;
+mod victim;
 
 use bytes::Buf;
-use trirpc_core::buf::{RecvBuf, Transmit};
-use trirpc_core::call::{CallKind, Recv};
-use trirpc_core::{CallId, Config, Connection, Event, HttpVersion, Instant, Server};
+use trirpc_core::Config;
+use trirpc_core::call::Recv;
 use trirpc_tests::alloc::{Counting, measure};
-use trirpc_tests::frames::{
-    PREFACE, block, data, frame, grpc_request, headers, ping, settings, settings_ack, window_update,
-};
+use trirpc_tests::frames::{block, data, frame, grpc_request, headers, ping, settings, window_update};
+use victim::Victim;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -22,63 +21,6 @@ const STREAMS: u32 = 16;
 const WINDOW: u32 = 64 * 1024;
 /// Receive window, output chunks, tables and slots of one connection.
 const FIXED: usize = 512 * 1024;
-
-/// A server whose handlers never read, and whose transport takes nothing when `writes` is false.
-struct Victim {
-    conn: Connection<Server>,
-    input: RecvBuf,
-    output: Transmit,
-    writes: bool,
-    closed: Option<String>,
-    accepted: Vec<CallId>,
-}
-
-impl Victim {
-    fn new(config: Config, writes: bool) -> Self {
-        let conn = Connection::<Server>::new(Arc::new(config), Some(HttpVersion::Http2), now());
-        let (input, output) = (RecvBuf::new(16 * 1024), Transmit::new());
-        let mut victim = Self { conn, input, output, writes, closed: None, accepted: Vec::new() };
-        victim.take(&[PREFACE, &settings(&[]), &settings_ack()].concat());
-        victim
-    }
-
-    /// One read with everything in it, and a turn.
-    fn take(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while !rest.is_empty() && self.closed.is_none() {
-            let space = self.input.space();
-            let n = space.len().min(rest.len());
-            space[..n].copy_from_slice(&rest[..n]);
-            self.input.commit(n);
-            rest = &rest[n..];
-            self.conn.handle_input(&mut self.input, now());
-            while let Some(event) = self.conn.poll_event() {
-                match event {
-                    Event::Incoming => {
-                        while let Some(id) = self.conn.accept() {
-                            self.conn.call(id).expect("a call").expect(CallKind::ClientStreaming, now());
-                            self.accepted.push(id);
-                        }
-                    }
-                    Event::Closed(error) => self.closed = Some(error.to_string()),
-                    _ => {}
-                }
-            }
-            self.conn.poll_transmit(&mut self.output, now());
-            if self.writes {
-                self.output.advance(self.output.len());
-            }
-        }
-    }
-
-    fn is_fine(&self) {
-        assert_eq!(self.closed, None);
-    }
-}
-
-fn now() -> Instant {
-    Instant::ZERO + Duration::from_secs(1000)
-}
 
 fn config() -> Config {
     let mut config = Config::default();
