@@ -158,7 +158,8 @@ mod tests {
     /// Every limit that a peer can use up makes the bound larger, and an unlimited one has no bound.
     #[test]
     fn the_bound_rises_with_each_limit() {
-        let raise: [(&str, fn(&mut Config)); 16] = [
+        type Raise = fn(&mut Config);
+        let raise: [(&str, Raise); 16] = [
             ("max_concurrent_streams", |config| config.max_concurrent_streams *= 2),
             ("initial_stream_window", |config| config.initial_stream_window *= 2),
             ("max_header_list", |config| config.max_header_list *= 2),

@@ -198,7 +198,7 @@ fn messages_that_wait_leave_the_windows_that_they_came_in() {
     for (name, mut config) in profiles() {
         config.max_control_frames = u32::MAX;
         let junk = frame(0xf0, 0, 0, &[0; 16_000]).repeat(17);
-        let requests: Vec<_> = ids(&config).map(|id| request(id)).collect();
+        let requests: Vec<_> = ids(&config).map(request).collect();
         let messages: Vec<_> = ids(&config)
             .map(|id| [&junk, &*data(id, &envelope(b"1"), false), &data(id, &envelope(b"2"), false)].concat())
             .collect();
@@ -240,7 +240,7 @@ fn fill(victim: &mut Victim, len: usize) {
 #[test]
 fn answers_that_no_window_lets_through() {
     for (name, config) in profiles() {
-        let requests: Vec<_> = ids(&config).map(|id| request(id)).collect();
+        let requests: Vec<_> = ids(&config).map(request).collect();
         let (open, closed) = (settings(&[]), settings(&[(4, 0)]));
         // More than half of what messages are gathered in, so that as much is left over.
         let len = config.send_buffer.min(16 * 1024) / 16 * 9;

@@ -13,6 +13,7 @@ mod sets;
 
 use std::env;
 use std::hint::black_box;
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::json;
@@ -67,7 +68,7 @@ impl Library for Trirpc {
     }
 
     fn block(block: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(block)
+        BytesMut::from(block).split().freeze()
     }
 
     fn encode(&mut self, list: &Self::List, out: &mut Vec<u8>) {
@@ -159,25 +160,42 @@ fn lists<L: Library>(blocks: &[Vec<u8>]) -> Connection {
     blocks.iter().map(decode).collect()
 }
 
-/// The one function inside of which a profiler counts. Returns the length of what was encoded or decoded.
+/// The one function inside of which a profiler counts: some blocks of a connection. Returns the length of what was
+/// encoded or decoded.
 #[inline(never)]
-fn measured<L: Library>(task: Task, library: &mut L, connection: &Prepared<L>, out: &mut Vec<u8>) -> usize {
+fn measured<L: Library>(
+    task: Task,
+    library: &mut L,
+    connection: &Prepared<L>,
+    which: Range<usize>,
+    out: &mut Vec<u8>,
+) -> usize {
     let mut length = 0;
     if task == Task::Encode {
-        for list in &connection.lists {
+        for list in &connection.lists[which] {
             out.clear();
             library.encode(list, out);
             length += out.len();
         }
     } else {
-        for block in &connection.blocks {
+        for block in &connection.blocks[which] {
             library.decode(block, |name, value| length += name.len() + value.len());
         }
     }
     black_box(length)
 }
 
-fn run<L: Library>(task: Task, connections: &[Connection], repetitions: usize) -> [u64; 3] {
+/// What all blocks came to.
+#[derive(Default)]
+struct Total {
+    blocks: u64,
+    wire: u64,
+    allocations: u64,
+    /// Blocks of the second half of each connection, and what was allocated for them: the tables are there by then.
+    later: [u64; 2],
+}
+
+fn run<L: Library>(task: Task, connections: &[Connection], repetitions: usize) -> Total {
     for connection in connections {
         assert_eq!(&lists::<L>(&blocks::<Nghttp2>(connection)), connection, "reads what libnghttp2 writes");
         assert_eq!(&lists::<Nghttp2>(&blocks::<L>(connection)), connection, "writes what libnghttp2 reads");
@@ -192,18 +210,25 @@ fn run<L: Library>(task: Task, connections: &[Connection], repetitions: usize) -
     };
     let prepared: Vec<_> = connections.iter().map(prepare).collect();
     let mut out = Vec::with_capacity(ROOM);
-    let [mut count, mut wire, mut allocations] = [0; 3];
+    let mut total = Total::default();
     for _ in 0..repetitions {
         for connection in &prepared {
             let mut library = L::new();
+            let blocks = connection.blocks.len();
+            let half = blocks / 2;
             let before = Allocations::now();
-            let length = measured(task, &mut library, connection, &mut out);
-            allocations += (Allocations::now() - before).calls;
-            count += connection.blocks.len() as u64;
-            wire += if task == Task::Encode { length } else { connection.wire } as u64;
+            let mut length = measured(task, &mut library, connection, 0..half, &mut out);
+            let between = Allocations::now();
+            length += measured(task, &mut library, connection, half..blocks, &mut out);
+            let after = Allocations::now();
+            total.blocks += blocks as u64;
+            total.wire += if task == Task::Encode { length } else { connection.wire } as u64;
+            total.allocations += (after - before).calls;
+            total.later[0] += (blocks - half) as u64;
+            total.later[1] += (after - between).calls;
         }
     }
-    [count, wire, allocations]
+    total
 }
 
 fn main() {
@@ -218,18 +243,20 @@ fn main() {
         "decode" => Task::Decode,
         other => panic!("`{other}` is neither encode nor decode"),
     };
-    let [blocks, wire, allocations] = match library.as_str() {
+    let total = match library.as_str() {
         "trirpc" => run::<Trirpc>(what, &connections, repetitions),
         "nghttp2" => run::<Nghttp2>(what, &connections, repetitions),
         "httlib" => run::<Httlib>(what, &connections, repetitions),
         other => panic!("no library is called `{other}`"),
     };
-    let each = |total: u64| (total as f64 / blocks as f64 * 100.0).round() / 100.0;
+    let Total { blocks, wire, allocations, later } = total;
+    let each = |total: u64, blocks: u64| (total as f64 / blocks as f64 * 100.0).round() / 100.0;
     println!(
         "{}",
         json!({
             "library": library, "task": task, "set": set, "blocks": blocks,
-            "wire_bytes": each(wire), "allocations": each(allocations),
+            "wire_bytes": each(wire, blocks), "allocations": each(allocations, blocks),
+            "later_allocations": each(later[1], later[0]),
         })
     );
 }
