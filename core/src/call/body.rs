@@ -235,7 +235,7 @@ impl Decoder {
                 }
             }
             Self::Envelopes(decoder) => decoder.detach(),
-            Self::Bare(decoder) => decoder.detach(),
+            Self::Unframed(decoder) => decoder.detach(),
         }
     }
 

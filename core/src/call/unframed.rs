@@ -76,6 +76,14 @@ impl Decoder {
         }
     }
 
+    pub(crate) fn detach(&mut self) {
+        match self {
+            Self::Message(decoder) => decoder.detach(),
+            // They are copies.
+            Self::Octets(_) => {}
+        }
+    }
+
     pub(crate) fn discard(&mut self) {
         match self {
             Self::Message(decoder) => decoder.discard(),

@@ -156,7 +156,7 @@ impl Http2 {
             self.took_request(len);
             return Some(len as usize);
         }
-        let window = i64::from(self.local.stream_window());
+        let window = self.local.intended(self.local.stream_window().into());
         let (body, pieces) = self.pieces_ahead(id, length, window, input.data()).filter(|(body, _)| body.end)?;
         let len = body.len;
         self.take_pieces(pieces, input);
