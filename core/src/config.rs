@@ -17,11 +17,7 @@ macro_rules! config {
         text { $($(#[$doc:meta])* $field:ident / $text:literal: $kind:ty = $default:expr;)* }
         code { $($(#[$code_doc:meta])* $code:ident: $code_kind:ty;)* }
     ) => {
-        /// Limits, windows and timers of a connection.
-        ///
-        /// Each field protects one resource; its documentation names the unit and what happens at the
-        /// bound. Text pairs ([`set`](Self::set), [`pairs`](Self::pairs)) carry a configuration through
-        /// a URL query, an environment variable or a file.
+        #[doc = include_str!("config/tuning.md")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Config {
@@ -72,49 +68,73 @@ macro_rules! config {
 
 config! {
     text {
-        /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS). Default 256.
+        /// Streams the peer may have open at once (server: SETTINGS_MAX_CONCURRENT_STREAMS); one more is refused with
+        /// REFUSED_STREAM, and clients wait. A stream counts until its handler is done, reset or not. On a client, which
+        /// opens its streams itself, it is the number of calls that [`memory_bound`](Self::memory_bound) is for.
+        /// Protects handlers, and multiplies `heads`, `messages`, `sending` and `streams`. Raise it where calls wait while
+        /// the server is idle. Default 256.
         max_concurrent_streams / "max-concurrent-streams": u32 = 256;
-        /// Receive window of each stream, in bytes; 5 (the prefix of a message) to 2^31−1. Default 64 KiB.
+        /// Receive window of each stream, in bytes; 5 (the prefix of a message) to 2^31−1. What the peer may send before
+        /// the application takes something; beyond it the connection ends with FLOW_CONTROL_ERROR. Protects `messages`,
+        /// twice its size for each stream. Raise it where a stream should carry more in a round trip. Until the peer knows
+        /// of a smaller window it may use one of 65,535 bytes; what exceeds this one counts as reserved. Default 64 KiB.
         initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
-        /// Receive window of the connection, in bytes; at most 2^31−1. Default 1 MiB.
+        /// Receive window of the connection, in bytes; at most 2^31−1. Its credit returns on arrival, so that slow streams
+        /// stop nobody else: it costs no memory, and bounds what is on its way to us. Raise it where all streams together
+        /// should carry more in a round trip. Default 1 MiB.
         initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;
-        /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1. Default 16 KiB.
+        /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1; a larger one ends the connection with
+        /// FRAME_SIZE_ERROR. Frames are not put together, so that it costs no memory. Default 16 KiB.
         max_frame_size / "max-frame-size": u32 = 16 * 1024;
-        /// Largest header list we accept, in bytes of RFC 9113 §10.5.1. Default 32 KiB.
+        /// Largest header list we accept, in bytes of RFC 9113 §10.5.1, which counts 32 for each field. A request above it is
+        /// answered 431, a response or trailers cost their call; four times as much, or twice as much encoded, ends the
+        /// connection with ENHANCE_YOUR_CALM. Protects `heads`, twice its size for each stream, and `tables`. Raise it for
+        /// large tokens in metadata; lower it where streams are many. Default 32 KiB.
         max_header_list / "max-header-list": u32 = 32 * 1024;
-        /// Largest header list we send, in bytes of the same count. Default 8 KiB.
+        /// Largest header list we send, in bytes of the same count; a call with more metadata fails here, whatever the peer
+        /// accepts. Protects peers and proxies, which often take no more. Default 8 KiB.
         max_send_header_list / "max-send-header-list": u32 = 8 * 1024;
-        /// Most fields in one header list we accept. Default 128.
+        /// Most fields in one header list we accept; beyond it as beyond `max_header_list`. Protects `heads`, 72 bytes each
+        /// on top of the strings. Default 128.
         max_headers / "max-headers": usize = 128;
         /// Received heads and trailers that are kept to be recognised when the same octets come again; each of at most
         /// 256 bytes, or 4 KiB of RFC 9113 §10.5.1. With 0 every header block is decoded, which looks the same from
-        /// outside; to compare, and to find faults. Default 8.
+        /// outside; to compare, and to find faults. As many beginnings of heads that are sent, at least one and on a server
+        /// at most four, are kept for the next. Part of `kept`. Default 8.
         max_known_heads / "max-known-heads": usize = 8;
-        /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Default 4 KiB.
+        /// HPACK dynamic table we offer, and the most we use of what the peer offers, in bytes. Part of `tables`: each takes
+        /// four to six times as much at worst. Below 4 KiB memory is spared throughout, at the price of a few copies for
+        /// each head. Default 4 KiB.
         header_table / "header-table": u32 = 4096;
-        /// Largest message we accept, in bytes; a larger one ends the call with `ResourceExhausted`
-        /// before it is buffered. Default 4 MiB.
+        /// Largest message we accept, in bytes, inflated too; a larger one ends the call with `ResourceExhausted` before it
+        /// is buffered. On a server, one above `initial_stream_window` and `max_reserved` together ends it as well.
+        /// Default 4 MiB.
         max_recv_message / "max-recv-message": usize = 4 * 1024 * 1024;
         /// Largest message we send, in bytes. Default unlimited.
         max_send_message / "max-send-message": usize = usize::MAX;
         /// Bytes of further messages that a receiver of a stream takes at once together with the one it asks for, prefixes
-        /// included: what a call may hold beside its window. With 0 each message is a look at the connection of its own.
+        /// included: what a call may hold beside its window, for the application. With 0 each message is a look at the
+        /// connection of its own.
         /// Default 16 KiB.
         recv_ahead / "recv-ahead": usize = 16 * 1024;
-        /// Most bytes that one read takes: the size up to which receive windows grow. Default 256 KiB.
+        /// Most bytes that one read takes: the size up to which receive windows grow, while reads fill them. Part of
+        /// `input`. Default 256 KiB.
         max_read / "max-read": usize = 256 * 1024;
         /// Bytes of receive windows ([`RecvBuf`](crate::buf::RecvBuf)) that messages keep alive which nobody has taken yet.
         /// Messages lie where they were read; those that still wait when so many windows have come are copied out of
-        /// them, each once. Default 1 MiB.
+        /// them, each once. Part of `input`: without it, a few bytes that wait keep a window alive. Default 1 MiB.
         max_lent_input / "max-lent-input": usize = 1024 * 1024;
-        /// Bytes by which the windows of streams with large messages may grow, all streams together.
-        /// Default 16 MiB.
+        /// Bytes by which the windows of streams with large messages may grow, all streams together: how much of them is
+        /// received at once. Others wait for their turn; a client receives one in any case. Protects `messages`, twice its
+        /// size. Raise it where several messages above `initial_stream_window` should arrive together. Default 16 MiB.
         max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
         /// Output prepared ahead of the transport, in bytes: what one write can take. Large payloads are not copied
-        /// for it; the rest lies in chunks of this size, or of 64 KiB if that is less. Default 256 KiB.
+        /// for it; the rest lies in chunks of this size, or of 64 KiB if that is less. Protects `output`, which is not
+        /// prepared further for a transport that takes nothing. Default 256 KiB.
         transmit_target / "transmit-target": usize = 256 * 1024;
-        /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark.
-        /// Default 64 KiB.
+        /// High-water mark of a call's send buffer, in bytes; half of it is the low-water mark. At it, senders wait. Protects
+        /// `sending` from peers that close their windows, at worst twice its size for each stream; one message may exceed
+        /// it. Raise it where a sender should be further ahead of a slow way. Default 64 KiB.
         send_buffer / "send-buffer": usize = 64 * 1024;
         /// Payloads below this size are copied next to their frame header, larger ones are chained.
         /// Default 1 KiB.
@@ -122,14 +142,17 @@ config! {
         /// Messages below this size are never compressed. Default 1 KiB.
         compress_min / "compress-min": usize = 1024;
         /// Bytes kept for reuse in a buffer pool until the connection is silent: one pool for the large messages that
-        /// it receives, one for those that it sends. What is on its way does not count. Default 16 MiB.
+        /// it receives, one for those that it sends. What is on its way does not count. Part of `kept`; with 0 each large
+        /// message is memory of its own. Default 16 MiB.
         pool_bytes / "pool-bytes": usize = 16 * 1024 * 1024;
-        /// Calls that may wait for a stream. Default 1000.
+        /// Client: calls that may wait for a stream, and as many whose heads wait for the transport; one more is told to wait
+        /// for [`Event::Capacity`](crate::Event::Capacity). Part of `streams`. Default 1000.
         max_pending / "max-pending": usize = 1000;
         /// Unsent control frames we owe (acknowledgements, resets, window updates) before input pauses;
-        /// ten times as many end the connection. Default 1000.
+        /// ten times as many end the connection. Part of `output`: protects it from peers that ask and never read.
+        /// Default 1000.
         max_control_queue / "max-control-queue": usize = 1000;
-        /// Entries accepted in one SETTINGS frame. Default 100.
+        /// Entries accepted in one SETTINGS frame; more end the connection with ENHANCE_YOUR_CALM. Default 100.
         max_settings_entries / "max-settings-entries": usize = 100;
         /// CONTINUATION frames accepted in one header block: this many, or as many as a header list at its limit needs at
         /// 16 KiB each, if that is more. Beyond it the connection ends with ENHANCE_YOUR_CALM. Default 8.
@@ -140,7 +163,9 @@ config! {
         /// Client: informational responses (1xx) accepted before the response of one call, which together may also not
         /// exceed `max_header_list`; beyond it the call is reset with ENHANCE_YOUR_CALM. Default 100.
         max_informational / "max-informational": u32 = 100;
-        /// Closed streams that are remembered to tell late frames from faults. Default 512.
+        /// Closed streams that are remembered to tell late frames from faults; late frames of others count as faults of
+        /// their stream. Twice the streams that may be open is a good value. Part of `streams`, eight bytes each.
+        /// Default 512.
         max_closed_streams / "max-closed-streams": usize = 512;
         /// DATA of this many bytes, or that ends a stream, counts as useful work and refills the budgets below. Default 256.
         useful_data / "useful-data": u32 = 256;

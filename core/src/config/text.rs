@@ -87,7 +87,7 @@ impl Setting for Option<Duration> {
     }
 }
 
-/// A text pair that does not fit [`Config`].
+/// A text pair that does not fit [`Config`](crate::Config).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub(super) name: String,

@@ -152,7 +152,11 @@ mod tests {
     fn profiles_are_within_what_they_are_for() {
         let (small, many, usual) = (Config::embedded(), Config::server_many_connections(), Config::default());
         assert!(small.memory_bound() <= 64 * 1024, "{:?}", MemoryBound::new(Side::Client, &small));
-        assert!(total(Side::Server, &many) * 7 < total(Side::Server, &usual));
+        // As `config/tuning.md` has them.
+        for (config, kib) in [(usual, 140 << 10), (many, 18 << 10), (small, 60)] {
+            let total = total(Side::Server, &config) / 1024;
+            assert!((kib * 9 / 10..=kib * 11 / 10).contains(&total), "{total} KiB");
+        }
     }
 
     /// Every limit that a peer can use up makes the bound larger, and an unlimited one has no bound.
