@@ -30,6 +30,19 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
+// What could panic says why it does not. Files that read what peers say, and where a number could be theirs, also say
+// why arithmetic does not overflow.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unimplemented
+    )
+)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "std"))]

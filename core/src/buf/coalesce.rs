@@ -261,6 +261,7 @@ impl CoalesceBuf {
     }
 
     /// Takes the message that was staged, behind `prefix`.
+    #[expect(clippy::indexing_slicing, reason = "what was staged begins with room for a prefix")]
     pub(crate) fn commit(&mut self, prefix: Option<[u8; Self::PREFIX]>, now: Instant) {
         let staged = core::mem::take(&mut self.staged);
         if staged == 0 {
@@ -356,6 +357,7 @@ impl CoalesceBuf {
     }
 
     /// [`take`](Self::take), with the memory of small messages left to [`retire`](Self::retire).
+    #[expect(clippy::indexing_slicing, reason = "what is eligible is in the rope or in the tail")]
     pub(crate) fn cut(&mut self, max: usize, mut put: impl FnMut(Piece<'_>)) -> usize {
         let n = max.min(self.eligible());
         let from_rope = n.min(self.rope.len());

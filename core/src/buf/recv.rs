@@ -108,6 +108,7 @@ impl RecvBuf {
     }
 
     /// Appends `data` by copying it.
+    #[expect(clippy::indexing_slicing, reason = "`make_space` made the window that long")]
     pub fn extend(&mut self, data: &[u8]) {
         if !data.is_empty() {
             self.make_space(data.len());
@@ -151,6 +152,10 @@ impl RecvBuf {
     }
 
     /// The unread bytes.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`commit` and `skip` keep what is consumed and unread within the window"
+    )]
     pub(crate) fn data(&self) -> &[u8] {
         &self.window[self.consumed..self.consumed + self.unread]
     }

@@ -42,6 +42,7 @@ impl Transmit {
     /// Copies as much as fits into `dst`, for transports that take one slice; returns the count.
     ///
     /// Nothing is consumed: acknowledge what was written with [`advance`](Self::advance).
+    #[expect(clippy::indexing_slicing, reason = "`n` is at most the length of both")]
     pub fn copy_to(&self, dst: &mut [u8]) -> usize {
         let mut rest = dst;
         let room = rest.len();

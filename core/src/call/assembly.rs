@@ -1,4 +1,5 @@
 //! One message, put together from the pieces in which it arrives.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use core::mem;
 
@@ -63,6 +64,7 @@ impl Assembly {
     }
 
     /// Octets so far.
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of what lies in memory")]
     pub(crate) fn len(&self) -> usize {
         self.message.len() + self.tail.len()
     }
@@ -74,6 +76,7 @@ impl Assembly {
     }
 
     /// Makes room for `n` more octets of a message of `expected`.
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of what lies in memory")]
     fn make_room(&mut self, n: usize, expected: usize, landing: &mut Landing<'_>) {
         if self.tail.capacity() - self.tail.len() >= n {
             return;

@@ -1,5 +1,6 @@
 //! Base64 with the standard alphabet (RFC 4648 §4), as `-bin` metadata needs it: written without padding,
 //! read with or without.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,6 +18,11 @@ impl fmt::Display for InvalidBase64 {
 impl core::error::Error for InvalidBase64 {}
 
 /// The characters of `data`, unpadded.
+#[expect(clippy::indexing_slicing, reason = "six bits index 64 letters")]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "at most four groups of six bits, and lengths of what lies in memory"
+)]
 pub(crate) fn encode(data: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(data.len().div_ceil(3) * 4);
     for group in data.chunks(3) {
@@ -33,6 +39,10 @@ pub(crate) fn encode(data: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// A character outside the alphabet, padding in the middle, or a length that no data has.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "at most four groups of six bits, and lengths of what lies in memory"
+)]
 pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, InvalidBase64> {
     let text = match text {
         [rest @ .., b'=', b'='] | [rest @ .., b'='] if text.len() % 4 == 0 => rest,
@@ -55,6 +65,10 @@ pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, InvalidBase64> {
     Ok(data)
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "at most four groups of six bits, and lengths of what lies in memory"
+)]
 fn value(character: u8) -> Option<u8> {
     match character {
         b'A'..=b'Z' => Some(character - b'A'),

@@ -1,8 +1,10 @@
 //! Whole numbers in decimal digits.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::http::{HeaderName, InlineField};
 
 /// The number that `text` is; `None` if it is empty, holds anything but digits, or does not fit.
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and the number of digits")]
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -19,6 +21,7 @@ pub(crate) fn parse_u32(text: &[u8]) -> Option<u32> {
 }
 
 /// Writes the digits of `number` to the front of `out` and returns how many there are.
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and the number of digits")]
 pub(crate) fn write(mut number: u64, out: &mut [u8; 20]) -> usize {
     let len = number.checked_ilog10().map_or(1, |log| log as usize + 1);
     for digit in out.iter_mut().take(len).rev() {

@@ -3,6 +3,7 @@
 //!
 //! Two messages of the protobuf encoding: `Status { 1 int32 code, 2 string message, 3 repeated Any details }` and
 //! `Any { 1 string type_url, 2 bytes value }`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 
@@ -80,6 +81,7 @@ impl Iterator for Fields {
 }
 
 impl Fields {
+    #[expect(clippy::arithmetic_side_effects, reason = "ten octets of seven bits at most: `i` is below ten")]
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for (i, &octet) in self.0.iter().take(10).enumerate() {

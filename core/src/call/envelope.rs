@@ -1,4 +1,5 @@
 //! Length-prefixed messages (gRPC over HTTP/2, "Length-Prefixed-Message"): one octet of flags, four of length.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -52,6 +53,10 @@ impl Decoder {
     /// # Errors
     /// The first message that must not be accepted. The complete messages in front of it can still be pulled; all
     /// later input is dropped.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     pub(crate) fn push(&mut self, data: Bytes, landing: &mut Landing<'_>) -> Result<(), Status> {
         if self.scan.failed {
             return Ok(());
@@ -76,6 +81,10 @@ impl Decoder {
     ///
     /// # Errors
     /// `data` is something else, and nothing happened.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn push_message(&mut self, mut data: Bytes) -> Result<(), Bytes> {
         let Some(encoding) = self.scan.terms.accept(&data).filter(|_| self.is_between()) else { return Err(data) };
         self.scan.begun += 1;
@@ -100,6 +109,10 @@ impl Decoder {
 
     /// Copies octets to where their message lies, if they are the middle of one, or the beginning of a large one and
     /// nothing else; false if not, and then nothing happened.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     pub(crate) fn extend(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
         if self.front.extend(octets, landing) {
             self.scan.missing -= octets.len();
@@ -112,6 +125,10 @@ impl Decoder {
     }
 
     /// Takes the beginning of a message of which more is to come.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn begin(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
         let Some((flags, len, payload)) = self.next_message(octets) else { return false };
         if len <= payload.len() {
@@ -125,6 +142,10 @@ impl Decoder {
     }
 
     /// The next complete message; `pool` has the memory for the one behind it.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         if self.waiting == 0 {
             return None;
@@ -154,6 +175,10 @@ impl Decoder {
 
     /// So many messages are gone. What is behind the last complete one is the beginning of the next.
     #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn taken(&mut self, messages: u64, octets: usize, pool: &mut BufferPool) {
         self.waiting -= messages;
         self.buffered = self.buffered.saturating_sub(octets);
@@ -239,6 +264,11 @@ struct Prefix {
 
 impl Prefix {
     /// Takes octets off `data` until the prefix is whole; returns its flags and length then, and starts over.
+    #[expect(clippy::indexing_slicing, reason = "`n` is at most what is missing of the prefix")]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn fill(&mut self, data: &mut impl Buf) -> Option<(u8, usize)> {
         let n = (PREFIX - self.read).min(data.remaining());
         data.copy_to_slice(&mut self.octets[self.read..self.read + n]);
@@ -319,6 +349,10 @@ impl Scan {
     }
 
     /// Runs over `data`.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn run(&mut self, data: &[u8]) -> Scanned {
         let (mut rest, mut completed) = (data, 0);
         loop {
@@ -351,6 +385,10 @@ impl Scan {
 
     /// What is behind the whole message that `rest` begins with, if it does and may.
     #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn pass_whole<'a>(&mut self, rest: &'a [u8]) -> Option<&'a [u8]> {
         if self.missing > 0 || self.prefix.read > 0 {
             return None;
@@ -390,6 +428,10 @@ impl Front {
     }
 
     /// Takes what belongs to this message, which is not complete, off `data`, which `scan` has accepted.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn fill(&mut self, data: &mut Bytes, scan: &Scan, landing: &mut Landing<'_>) {
         if self.missing.is_none() {
             let Some((flags, len)) = self.prefix.fill(data) else { return };
@@ -427,6 +469,10 @@ impl Front {
     }
 
     /// Copies octets of the payload that is being put together.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
+    )]
     fn append(&mut self, octets: &[u8], landing: &mut Landing<'_>) {
         let (Some(missing), Some(assembly)) = (&mut self.missing, &mut self.assembly) else { return };
         *missing -= octets.len();

@@ -3,6 +3,7 @@
 //!
 //! The text is the peer's, so the reader recurses no deeper than [`MAX_DEPTH`], keeps nothing but the strings it is
 //! asked for, and takes numbers only as far as they are small and whole.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -98,14 +99,12 @@ impl<'a> Reader<'a> {
         let unsigned = token.strip_prefix(b"-").unwrap_or(token);
         let int = unsigned.iter().take_while(|octet| octet.is_ascii_digit()).count();
         let (int, tail) = unsigned.split_at(int);
-        let (frac, exp) = match tail.iter().position(|octet| matches!(octet, b'e' | b'E')) {
-            Some(at) => (&tail[..at], Some(&tail[at + 1..])),
-            None => (tail, None),
-        };
+        let mut parts = tail.splitn(2, |octet| matches!(octet, b'e' | b'E'));
+        let (frac, exp) = (parts.next().unwrap_or_default(), parts.next());
         let frac_ok = frac.is_empty() || frac.strip_prefix(b".").is_some_and(digits);
         let exp_ok =
             exp.is_none_or(|exp| digits(exp.strip_prefix(b"+").or_else(|| exp.strip_prefix(b"-")).unwrap_or(exp)));
-        if !digits(int) || (int.len() > 1 && int[0] == b'0') || !frac_ok || !exp_ok {
+        if !digits(int) || (int.len() > 1 && int.first() == Some(&b'0')) || !frac_ok || !exp_ok {
             return Err(Malformed);
         }
         self.rest = rest;
@@ -133,6 +132,10 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "surrogates of sixteen bits, compared before; the depth was raised before"
+    )]
     fn list(
         &mut self,
         open: u8,
@@ -160,6 +163,10 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands behind a backslash.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "surrogates of sixteen bits, compared before; the depth was raised before"
+    )]
     fn escape(&mut self) -> Result<char, Malformed> {
         Ok(match self.take()? {
             b'b' => '\u{8}',
@@ -181,6 +188,10 @@ impl<'a> Reader<'a> {
     }
 
     /// The second half of a surrogate pair, less its base, if it is next.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "surrogates of sixteen bits, compared before; the depth was raised before"
+    )]
     fn low_surrogate(&mut self) -> Option<u32> {
         let mut ahead = Self { rest: self.rest.strip_prefix(b"\\u")?, depth: 0 };
         let low = ahead.code_unit().ok().filter(|unit| matches!(unit, 0xdc00..=0xdfff))?;
@@ -215,6 +226,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends `text` as a string, quotes included. What is not ASCII stays as it is.
+#[expect(clippy::indexing_slicing, reason = "four bits index 16 digits")]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     for octet in text.bytes() {

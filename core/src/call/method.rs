@@ -98,6 +98,10 @@ impl fmt::Display for InvalidPath {
 impl core::error::Error for InvalidPath {}
 
 /// A leading `/`, at least two segments, none empty, visible ASCII without `?` and `#`.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the compiler evaluates it too, and knows no iterators; `i` is below the length"
+)]
 const fn is_path(path: &[u8]) -> bool {
     let (mut i, mut segments) = (0, 0);
     while i < path.len() {
@@ -186,8 +190,8 @@ impl<Req, Res> Method<Req, Res> {
     }
 
     /// The codec that a client uses if nothing else is asked for.
+    #[expect(clippy::indexing_slicing, reason = "`new` refuses an empty slice")]
     pub fn default_codec(&self) -> &'static MethodCodec<Req, Res> {
-        // `new` refuses an empty slice.
         &self.codecs[0]
     }
 

@@ -1,4 +1,5 @@
 //! Percent-encoding of `grpc-message` (gRPC over HTTP/2, "Responses").
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -9,6 +10,8 @@ use alloc::vec::Vec;
 /// Escaped are control bytes, `%`, everything from 0x7F up, and a blank at either end, which a header value cannot
 /// have. Other blanks and `+` stay as they are: some peers undo only part of the escapes, others read `+` as a blank
 /// whatever is done to it.
+#[expect(clippy::indexing_slicing, reason = "four bits index 16 digits")]
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and lengths of what lies in memory")]
 pub(crate) fn encode(message: &str, limit: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len().min(limit));
     for (at, character) in message.char_indices() {
@@ -70,6 +73,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and lengths of what lies in memory")]
 fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),

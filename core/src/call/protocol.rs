@@ -105,6 +105,7 @@ pub(crate) struct ProtocolSpec {
 }
 
 /// The row that a client's call is written by; `None` if the machines do not carry it.
+#[expect(clippy::indexing_slicing, reason = "a row for every protocol")]
 pub(crate) fn for_client(protocol: Protocol, headers: TripleHeaders, kind: CallKind) -> Option<&'static ProtocolSpec> {
     let [unary, streaming] = &SPECS[protocol as usize];
     let spec = match (kind, protocol, headers) {

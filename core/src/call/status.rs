@@ -82,6 +82,7 @@ codes! {
 
 impl Code {
     /// The code with this number; numbers that are not registered are [`Unknown`](Self::Unknown).
+    #[expect(clippy::indexing_slicing, reason = "compared with the length just before")]
     pub const fn from_raw(raw: u32) -> Self {
         if raw < Self::ALL.len() as u32 { Self::ALL[raw as usize] } else { Self::Unknown }
     }

@@ -1,5 +1,6 @@
 //! Timeouts in header fields: `TimeoutValue TimeoutUnit` of gRPC over HTTP/2 ("Requests"), and the milliseconds of the
 //! dialects with a bare body.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use core::fmt;
 use core::time::Duration;
@@ -56,6 +57,7 @@ impl TimeoutFormat {
 ///
 /// # Errors
 /// Anything but one to eight ASCII digits followed by one of `H M S m u n`.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of at most eight digits")]
 pub fn parse_grpc_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
     let (&unit, digits) = value.split_last().ok_or(InvalidTimeout::GRPC)?;
     let count = decimal::parse(digits).filter(|_| digits.len() <= GRPC_DIGITS).ok_or(InvalidTimeout::GRPC)?;
@@ -75,6 +77,8 @@ pub fn parse_grpc_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
 ///
 /// The finest unit with at most eight digits is used, rounded up: the peer never gives up before this side
 /// does, and only a passed deadline is written as zero. More than 99,999,999 hours are written as that.
+#[expect(clippy::indexing_slicing, reason = "at most eight digits in a buffer of twenty octets")]
+#[expect(clippy::arithmetic_side_effects, reason = "counts of at most eight digits")]
 pub fn format_grpc_timeout(remaining: Duration, out: &mut [u8; 20]) -> usize {
     let nanos = remaining.as_nanos();
     let (count, unit) = UNITS

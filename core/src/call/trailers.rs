@@ -49,6 +49,7 @@ pub(crate) fn encode(status: &Status, headers: &mut Headers) {
     headers.extend(status.metadata().as_headers().iter().cloned());
 }
 
+#[expect(clippy::indexing_slicing, reason = "digits for every code")]
 fn digits(code: Code) -> &'static str {
     const DIGITS: [&str; 17] =
         ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"];

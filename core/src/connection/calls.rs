@@ -145,6 +145,7 @@ impl<M> Calls<M> {
 
     /// Puts a call into a slot. It is made there, for it is large, and moving it costs as much as making it.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "a free slot, or the one that was pushed")]
     pub(crate) fn insert_with(&mut self, make: impl FnOnce() -> Call<M>) -> (CallId, &mut Call<M>) {
         let index = self.next_index();
         if self.free.pop().is_none() {

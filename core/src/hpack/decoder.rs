@@ -1,4 +1,5 @@
 //! Decoding of header blocks (RFC 7541 §3, §6), bounded and in step with the peer whatever the list holds.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 
@@ -145,6 +146,10 @@ impl Decoder {
     /// Sets the limit of the table; to be called when the peer acknowledges our
     /// SETTINGS_HEADER_TABLE_SIZE. If the limit falls below what the peer's encoder uses, the next
     /// block must begin with an update (RFC 9113 §4.3.1).
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "64 bits count everything that a connection can carry; a field takes an octet of its block"
+    )]
     pub fn set_max_table_size(&mut self, size: u32) {
         let size = size as usize;
         self.generation += 1;
@@ -192,6 +197,10 @@ impl Decoder {
         Ok(size)
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "64 bits count everything that a connection can carry; a field takes an octet of its block"
+    )]
     fn decode_block(
         &mut self,
         reader: &mut Reader<'_>,
@@ -226,6 +235,10 @@ impl Decoder {
     }
 
     /// The updates at the front of a block (RFC 7541 §6.3).
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "64 bits count everything that a connection can carry; a field takes an octet of its block"
+    )]
     fn size_updates(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         for _ in 0..MAX_SIZE_UPDATES {
             if !matches!(reader.peek(), Some(0x20..0x40)) {
@@ -247,6 +260,10 @@ impl Decoder {
         }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "64 bits count everything that a connection can carry; a field takes an octet of its block"
+    )]
     fn literal(&mut self, reader: &mut Reader<'_>, prefix: u32, indexing: Indexing) -> Result<Field, DecodeError> {
         let name = match reader.integer(prefix)? {
             0 => {

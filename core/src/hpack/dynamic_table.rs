@@ -1,4 +1,5 @@
 //! The dynamic table (RFC 7541 §2.3.2, §4), the same for both directions.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::collections::VecDeque;
 
@@ -23,6 +24,10 @@ impl<T> Entry<T> {
 }
 
 /// Size of an entry of `name` and `value` (§4.1), in bytes.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "lengths of what lies in memory; sizes are those of the entries that are there"
+)]
 pub(super) fn entry_size(name: &HeaderName, value: &[u8]) -> usize {
     name.as_bytes().len() + value.len() + Field::OVERHEAD
 }
@@ -113,6 +118,10 @@ impl<T> DynamicTable<T> {
 
     /// Inserts a copy of the field and returns the entry. A field larger than the whole table empties
     /// it and is not inserted (§4.4), which is no error.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory; sizes are those of the entries that are there"
+    )]
     pub(super) fn insert(&mut self, name: &HeaderName, value: &[u8], extra: T) -> Option<&Entry<T>> {
         let size = entry_size(name, value);
         if size > self.max_size {
@@ -130,6 +139,10 @@ impl<T> DynamicTable<T> {
     }
 
     /// Evicts the oldest entries until one of `size` bytes fits, or none is left.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what lies in memory; sizes are those of the entries that are there"
+    )]
     fn make_room(&mut self, size: usize) {
         while self.size.saturating_add(size) > self.max_size {
             let Some(oldest) = self.entries.pop_back() else { break };

@@ -197,6 +197,7 @@ impl Encoder {
     }
 
     #[inline(never)] // seldom, and large
+    #[expect(clippy::indexing_slicing, reason = "a chain for every known name and for every remainder")]
     fn insert(&mut self, chain: usize, name: &HeaderName, value: &[u8]) {
         self.generation += 1;
         self.is_repeatable = false;
@@ -222,6 +223,7 @@ impl Encoder {
     }
 
     /// Whether this field was among the last that were asked about; remembers it.
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn is_seen_again(&mut self, name: &HeaderName, value: &[u8]) -> bool {
         self.is_repeatable = false;
         if self.sightings.is_empty() {

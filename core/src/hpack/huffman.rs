@@ -37,6 +37,7 @@ const LENGTHS: [u8; SYMBOLS] = [
     30,];
 
 /// Code of each symbol, in the low bits: within one length, codes ascend with the symbol.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const CODES: [u32; SYMBOLS] = {
     let mut codes = [0; SYMBOLS];
     let mut code = 0;
@@ -68,6 +69,7 @@ struct Step {
     bits: u8,
 }
 
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 static STEPS: [Step; 1 << WIDTH] = {
     let mut steps = [Step { first: 0, second: 0, symbols: 0, bits: 0 }; 1 << WIDTH];
     let mut first = 0;
@@ -117,6 +119,7 @@ struct Length {
 static BY_CODE: [u16; SYMBOLS] = ORDER.0;
 static BY_LENGTH: [Length; MAX_BITS as usize + 1] = ORDER.1;
 
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const ORDER: ([u16; SYMBOLS], [Length; MAX_BITS as usize + 1]) = {
     let mut by_code = [0; SYMBOLS];
     let mut by_length = [Length { first: 0, end: 0, offset: 0 }; MAX_BITS as usize + 1];
@@ -143,12 +146,14 @@ const ORDER: ([u16; SYMBOLS], [Length; MAX_BITS as usize + 1]) = {
 };
 
 /// Length of `src` when encoded, in octets.
+#[expect(clippy::indexing_slicing, reason = "an octet indexes 257 symbols")]
 pub(super) fn encoded_len(src: &[u8]) -> usize {
     let bits: usize = src.iter().map(|&octet| usize::from(LENGTHS[usize::from(octet)])).sum();
     bits.div_ceil(8)
 }
 
 /// Appends the code of `src`, padded with ones: [`encoded_len`] octets.
+#[expect(clippy::indexing_slicing, reason = "an octet indexes 257 symbols")]
 pub(super) fn encode(src: &[u8], dst: &mut BytesMut) {
     let mut bits: u64 = 0;
     let mut count: u32 = 0; // bits that are not written yet: the low ones, below 32 of them
@@ -178,6 +183,7 @@ pub(super) const fn max_decoded_len(len: usize) -> usize {
 
 /// Decodes `src` into the front of `dst` ([`max_decoded_len`] octets of room); returns how many
 /// octets it wrote, or `None` if `src` is not Huffman code.
+#[expect(clippy::indexing_slicing, reason = "`WIDTH` bits index as many steps, an octet 257 symbols")]
 pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Option<usize> {
     let mut rest = src;
     let mut bits: u64 = 0; // left-aligned
@@ -241,6 +247,7 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Option<usize> {
 }
 
 /// The symbol at the top of `bits`, whose code is longer than [`WIDTH`], and the length of its code.
+#[expect(clippy::indexing_slicing, reason = "a length of at most `MAX_BITS`")]
 fn long_code(bits: u64) -> Option<(u16, u32)> {
     let mut length = WIDTH + 1;
     while length <= MAX_BITS {

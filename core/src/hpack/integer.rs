@@ -1,4 +1,5 @@
 //! Integers with a prefix (RFC 7541 §5.1).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use bytes::{BufMut, BytesMut};
 
@@ -12,6 +13,7 @@ pub(super) const MAX_LEN: usize = 1 + MAX_CONTINUATION as usize;
 
 /// Decodes the integer in the low `prefix` bits (1 to 7) of `first` and in the octets of `next`.
 #[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "a prefix of at most seven bits, and five octets of seven")]
 pub(super) fn decode(
     prefix: u32,
     first: u8,
@@ -25,6 +27,7 @@ pub(super) fn decode(
     continued(full, &mut next)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a prefix of at most seven bits, and five octets of seven")]
 fn continued(full: u8, next: &mut dyn FnMut() -> Result<u8, DecodeError>) -> Result<u32, DecodeError> {
     let mut value = u64::from(full);
     for position in 0..MAX_CONTINUATION {
@@ -38,6 +41,7 @@ fn continued(full: u8, next: &mut dyn FnMut() -> Result<u8, DecodeError>) -> Res
 }
 
 /// Appends `value` with the given `prefix` (1 to 7 bits) below the bits of `pattern`.
+#[expect(clippy::arithmetic_side_effects, reason = "a prefix of at most seven bits, and five octets of seven")]
 pub(super) fn encode(value: usize, prefix: u32, pattern: u8, dst: &mut BytesMut) {
     let full = (1usize << prefix) - 1;
     if value < full {

@@ -62,6 +62,7 @@ const LITERAL: &[HeaderName] = &[
 ];
 
 const KNOWN: [Policy; HeaderName::KNOWN] = {
+    #[expect(clippy::indexing_slicing, clippy::panic, reason = "evaluated by the compiler, which checks it")]
     const fn set(
         mut table: [Policy; HeaderName::KNOWN],
         names: &[HeaderName],
@@ -82,6 +83,7 @@ const KNOWN: [Policy; HeaderName::KNOWN] = {
 
 impl Policy {
     /// The policy for one field.
+    #[expect(clippy::indexing_slicing, reason = "a row for every known name")]
     pub(super) fn of(name: &HeaderName, value: &[u8], sensitive: bool) -> Self {
         if sensitive || name.is_secret() {
             return Self::Never;

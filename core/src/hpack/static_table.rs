@@ -70,6 +70,7 @@ const ENTRIES: [(&str, &str); LEN] = [
 pub(super) const LEN: usize = 61;
 
 /// Known index of the name of each entry.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const NAMES: [u8; LEN] = {
     let mut names = [0; LEN];
     let mut i = 0;
@@ -84,6 +85,7 @@ const NAMES: [u8; LEN] = {
 };
 
 /// First entry (by index, 0 for none) of each known name. Entries of one name are neighbours.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const FIRST: [u8; HeaderName::KNOWN] = {
     let mut first = [0; HeaderName::KNOWN];
     let mut i = LEN;
@@ -112,6 +114,7 @@ pub(super) enum Match {
 }
 
 /// Looks up the field of the name with the index `known`.
+#[expect(clippy::indexing_slicing, reason = "a row for every known name; `index` is from 1 to `LEN`")]
 pub(super) fn find(known: usize, value: &[u8]) -> Match {
     let first = usize::from(FIRST[known]);
     if first == 0 {

@@ -126,6 +126,7 @@ impl DeadlineField {
     }
 
     /// Writes the value for a block committed at `now` into `buffer`.
+    #[expect(clippy::indexing_slicing, reason = "cut to the length of the buffer")]
     pub fn value<'a>(&self, now: Instant, buffer: &'a mut [u8; Self::MAX_VALUE]) -> &'a [u8] {
         let len = (self.format)(self.at - now, buffer);
         &buffer[..len.min(Self::MAX_VALUE)]

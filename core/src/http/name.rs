@@ -345,11 +345,13 @@ impl fmt::Debug for HeaderName {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "an index is only ever made from `Index` or `lookup`")]
 const fn text(index: u8) -> &'static str {
-    TEXTS[index as usize] // an index is only ever made from `Index` or `lookup`
+    TEXTS[index as usize]
 }
 
 /// The `tchar`s of RFC 9110 §5.6.2 less the upper-case letters, which RFC 9113 §8.2.1 forbids.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0;
@@ -361,6 +363,7 @@ const TOKEN: [bool; 256] = {
     table
 };
 
+#[expect(clippy::indexing_slicing, reason = "`i` is below the length, an octet below 256")]
 const fn is_valid(name: &[u8]) -> bool {
     let mut i = 0;
     while i < name.len() {
@@ -400,6 +403,7 @@ const SLOTS: usize = 256;
 const EMPTY: u8 = u8::MAX;
 
 /// Open-addressed hash of [`TEXTS`], built by the compiler.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const SLOT: [u8; SLOTS] = {
     assert!(TEXTS.len() < SLOTS / 2, "a crowded table is a slow one");
     let mut slots = [EMPTY; SLOTS];
@@ -415,6 +419,7 @@ const SLOT: [u8; SLOTS] = {
     slots
 };
 
+#[expect(clippy::indexing_slicing, reason = "a remainder of `SLOTS`; a slot holds the index of a text")]
 const fn lookup(name: &[u8]) -> Option<u8> {
     let mut at = hash(0, name) as usize % SLOTS;
     while SLOT[at] != EMPTY {
@@ -427,6 +432,7 @@ const fn lookup(name: &[u8]) -> Option<u8> {
 }
 
 /// `==` of slices, which is not `const`.
+#[expect(clippy::indexing_slicing, reason = "`i` is below both lengths")]
 const fn equal(a: &[u8], b: &[u8]) -> bool {
     let mut i = 0;
     while i < a.len() && i < b.len() && a[i] == b[i] {

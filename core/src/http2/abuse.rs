@@ -5,7 +5,6 @@
 //! early count against the streams that ended otherwise, and refused streams against those that were accepted. Whatever
 //! is exceeded ends the connection with ENHANCE_YOUR_CALM and a debug text of its own. The figures are fields of
 //! [`Config`].
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use crate::config::Config;
 use crate::error::{ErrorCode, PeerMisbehaved};

@@ -1,5 +1,4 @@
 //! Header blocks on the way in: gathered if they are cut, decoded once, turned into heads and trailers.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,4 @@
 //! Flow-control windows (RFC 9113 §5.2, §6.9): arithmetic and the policy of updates, nothing else.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use crate::http2::frame::MAX_WINDOW;
 

@@ -4,7 +4,7 @@
 //! Nothing here knows about streams or windows. The engine writes every frame through these functions,
 //! so two paths that emit the same frame emit the same bytes. Encoders append to a buffer that the caller
 //! has reserved; each says how much it appends.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use bytes::{BufMut, BytesMut};
 
@@ -124,6 +124,7 @@ impl FrameHeader {
     /// # Errors
     /// FRAME_SIZE_ERROR or PROTOCOL_ERROR, both of the connection. RFC 9113 would let some of them be
     /// stream errors; raising them (§5.4.1) takes away a way to make us reset streams at will.
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of 24 bits and small constants")]
     pub fn check(&self, max_len: u32) -> Result<(), PeerMisbehaved> {
         if self.len > max_len {
             return Err(frame_size("frame exceeds SETTINGS_MAX_FRAME_SIZE"));
@@ -153,6 +154,7 @@ impl FrameHeader {
 
     /// Octets before the data of a DATA frame or the field block fragment of a HEADERS frame: the pad
     /// length and the deprecated priority fields. Zero for other types.
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of 24 bits and small constants")]
     pub fn prelude_len(&self) -> usize {
         let padded = usize::from(self.has(PADDED));
         match self.kind {
@@ -258,6 +260,7 @@ pub fn continuation_header(stream: u32, len: u32, end_headers: bool) -> FrameHea
 
 /// SETTINGS with `entries` in order: 9 + 6 octets an entry. Entries beyond 2^24 octets are not possible
 /// and beyond 32 not wise (some peers refuse them).
+#[expect(clippy::arithmetic_side_effects, reason = "lengths of 24 bits and small constants")]
 pub fn settings(dst: &mut BytesMut, entries: &[(u16, u32)]) {
     let len = entries.len() * SETTING_LEN;
     debug_assert!(len <= MIN_MAX_FRAME_SIZE as usize);
@@ -280,6 +283,7 @@ pub fn ping(dst: &mut BytesMut, payload: [u8; 8], ack: bool) {
 }
 
 /// GOAWAY: 17 octets and the debug text.
+#[expect(clippy::arithmetic_side_effects, reason = "lengths of 24 bits and small constants")]
 pub fn goaway(dst: &mut BytesMut, last_stream: u32, code: ErrorCode, debug: &[u8]) {
     debug_assert!(debug.len() <= 256);
     let len = 8 + debug.len() as u32;

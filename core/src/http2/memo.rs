@@ -8,7 +8,6 @@
 //! A block is kept when it is seen for the second time: those that hold a time or an identifier of their own come only
 //! once, and must not drive out the rest. The plain way, [`Decoder`](crate::hpack::Decoder) and
 //! [`FieldList`](crate::http2::validate::FieldList), gives the same answers; it is what the tests compare with.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

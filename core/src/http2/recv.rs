@@ -4,7 +4,6 @@
 //! split of the same octets: fixed payloads and the first octets of DATA and HEADERS are read once they are
 //! whole, DATA is handed on piece by piece, and a header block is decoded where it lies if it is whole, else
 //! gathered in one scratch. Flow control is charged for a whole frame when its header is read.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::vec::Vec;
 use bytes::Bytes;

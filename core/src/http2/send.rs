@@ -412,6 +412,7 @@ impl Http2 {
     }
 
     /// The plain way of [`write_block`](Self::write_block).
+    #[expect(clippy::indexing_slicing, reason = "the block was written just now, behind room for its header")]
     fn encode_block(&mut self, id: u32, end_stream: bool, block: &mut Block<'_>) {
         let len = block.write(&mut self.encoder, &mut self.arena);
         let limit = self.peer.max_frame_size as usize;

@@ -1,5 +1,5 @@
 //! SETTINGS (RFC 9113 §6.5): what the peer asked of us, and what we asked of the peer.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 
@@ -90,6 +90,7 @@ impl PeerSettings {
     /// Applies a SETTINGS payload of `side`'s peer, in wire order, the last of duplicates winning.
     ///
     /// Every value is checked before it is stored. Unknown identifiers are ignored (§6.5.2).
+    #[expect(clippy::arithmetic_side_effects, reason = "32 bits in 64")]
     pub(crate) fn apply(&mut self, payload: &[u8], side: Side) -> Result<Changes, PeerMisbehaved> {
         let window_before = self.initial_window;
         let first = !self.received;
@@ -226,6 +227,7 @@ impl LocalSettings {
     }
 
     /// The acknowledgement arrived: the change for the receive window of every live stream.
+    #[expect(clippy::arithmetic_side_effects, reason = "32 bits in 64")]
     pub(crate) fn acknowledge(&mut self) -> Result<i64, PeerMisbehaved> {
         if self.acknowledged {
             return Err(protocol("SETTINGS acknowledged that were not sent"));

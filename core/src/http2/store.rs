@@ -92,6 +92,7 @@ impl Store {
 
     /// A stream with these [beginnings](Stream::new), made where it stays.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "a free slot, or the one that was pushed")]
     pub(crate) fn insert(&mut self, state: StreamState, send: u32, recv: u32) -> (StreamKey, &mut Stream) {
         self.len += 1;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -274,6 +275,7 @@ impl Displaced {
         self.places.len().wrapping_sub(1)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a masked number is below the length, a power of two")]
     fn find(&self, id: u32) -> Option<usize> {
         if self.places.is_empty() || id == 0 {
             return None;
@@ -288,6 +290,7 @@ impl Displaced {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`find` returns a place")]
     fn get(&self, id: u32) -> Option<u32> {
         self.find(id).map(|at| self.places[at].1)
     }
@@ -305,6 +308,7 @@ impl Displaced {
         self.len += 1;
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a masked number is below the length, a power of two")]
     fn place(&mut self, id: u32, index: u32) {
         let mut at = self.home(id);
         while self.places[at].0 != 0 {
@@ -314,6 +318,7 @@ impl Displaced {
     }
 
     /// False if it was not there.
+    #[expect(clippy::indexing_slicing, reason = "a masked number is below the length, a power of two")]
     fn remove(&mut self, id: u32) -> bool {
         let Some(mut hole) = self.find(id) else { return false };
         self.len -= 1;

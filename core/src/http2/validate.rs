@@ -2,7 +2,7 @@
 //!
 //! Every field of a block is pushed, also after a fault, because HPACK must not stop early; the first fault
 //! decides. A malformed message costs its stream, never the connection.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -196,6 +196,7 @@ impl FieldList {
         Ok(List::Request { head: Arc::new(head), content_length: self.content_length })
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "a digit, and lengths of what lies in memory")]
     fn into_response(self, size: usize) -> Result<List, Malformed> {
         let status = match self.status.as_deref() {
             Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9']) => {
@@ -209,6 +210,7 @@ impl FieldList {
 }
 
 /// RFC 9110 §8.6: digits and nothing else, within 64 bits.
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and lengths of what lies in memory")]
 fn parse_content_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -228,6 +230,7 @@ fn is_valid_authority(authority: &[u8]) -> bool {
 
 /// A value without blanks at its ends. They make a message malformed (RFC 9113 §8.2.1), and yet dubbo-java sends its
 /// users' values as they are, so that a call would be lost for a blank that means nothing.
+#[expect(clippy::arithmetic_side_effects, reason = "a digit, and lengths of what lies in memory")]
 fn without_outer_blanks(value: &Bytes) -> Bytes {
     let is_blank = |octet: &u8| matches!(octet, b' ' | b'\t');
     let start = value.iter().position(|octet| !is_blank(octet)).unwrap_or(value.len());

@@ -11,7 +11,6 @@
 //!
 //! Nothing is judged here. Whatever is not just that goes on frame by frame, which is the plain way: a message that is
 //! cut, padding, more frames, other frames in between, a window that is overrun.
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use alloc::sync::Arc;
 

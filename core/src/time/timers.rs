@@ -24,6 +24,7 @@ const TIMEOUTS: [Timeout; 7] = [
     Timeout::WriteStall,
 ];
 
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks it")]
 const _: () = {
     let mut i = 0;
     while i < TIMEOUTS.len() {
@@ -34,11 +35,13 @@ const _: () = {
 
 impl TimerTable {
     /// Arms `timer`, or moves it.
+    #[expect(clippy::indexing_slicing, reason = "a place for every timer, checked above")]
     pub(crate) fn set(&mut self, timer: Timeout, at: Instant) {
         self.at[timer as usize] = at;
     }
 
     /// Disarms `timer`.
+    #[expect(clippy::indexing_slicing, reason = "a place for every timer, checked above")]
     pub(crate) fn clear(&mut self, timer: Timeout) {
         self.at[timer as usize] = NEVER;
     }
@@ -49,6 +52,7 @@ impl TimerTable {
     }
 
     /// When `timer` fires, if it is armed.
+    #[expect(clippy::indexing_slicing, reason = "a place for every timer, checked above")]
     pub(crate) fn get(&self, timer: Timeout) -> Option<Instant> {
         Some(self.at[timer as usize]).filter(|at| *at != NEVER)
     }

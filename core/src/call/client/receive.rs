@@ -82,7 +82,8 @@ impl ClientCall {
             State::Done(_) => {}
             State::NotRpc(answer) => {
                 let text = &mut answer.text;
-                text.extend_from_slice(&data[..data.len().min(error_json::MAX_TEXT - text.len())]);
+                let room = error_json::MAX_TEXT.saturating_sub(text.len());
+                text.extend_from_slice(data.get(..room).unwrap_or(&data));
                 if text.len() == error_json::MAX_TEXT {
                     self.end_plain(Some(ErrorCode::CANCEL));
                 }
