@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -178,8 +179,10 @@ fn our_client_calls_an_h2_server() {
 }
 
 /// A response that is one field block, a reset before and after the head, and plain HTTP: each ends its call alone.
+/// `h2:B52`: a call that is refused is started once more, and not again.
 #[test]
 fn our_client_understands_every_way_an_h2_server_ends_a_call() {
+    static REFUSALS: AtomicUsize = AtomicUsize::new(0);
     async fn end(request: Request<RecvStream>, mut respond: h2::server::SendResponse<Bytes>) {
         let requests: Vec<SayRequest> = messages(read(&mut request.into_body()).await);
         match requests[0].text.as_str() {
@@ -187,7 +190,10 @@ fn our_client_understands_every_way_an_h2_server_ends_a_call() {
                 let head = Response::builder().header("content-type", "application/grpc").header("grpc-status", "5");
                 respond.send_response(head.body(()).expect("a head"), true).expect("a response");
             }
-            "refuse" => respond.send_reset(h2::Reason::REFUSED_STREAM),
+            "refuse" => {
+                REFUSALS.fetch_add(1, Relaxed);
+                respond.send_reset(h2::Reason::REFUSED_STREAM);
+            }
             "reset" => {
                 let mut stream = respond.send_response(ok_head(), false).expect("a response");
                 stream.send_reset(h2::Reason::ENHANCE_YOUR_CALM);
@@ -219,6 +225,7 @@ fn our_client_understands_every_way_an_h2_server_ends_a_call() {
             assert_eq!((status.code(), status.origin()), (code, Origin::Peer), "{how}: {status}");
             assert_eq!(status.is_unprocessed(), unprocessed, "{how}");
         }
+        assert_eq!(REFUSALS.load(Relaxed), 2);
     });
 }
 

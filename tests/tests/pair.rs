@@ -302,7 +302,7 @@ fn unwritten_calls_wait_when_the_server_takes_fewer_streams() {
     pair.assert_quiet();
 }
 
-/// RFC 9113 §6.9.2: what was sent before SETTINGS arrived may leave a window negative. The end of the stream fits into
+/// RFC 9113 §6.9.2, `h2:B57`: what was sent before SETTINGS arrived may leave a window negative. The end of the stream fits into
 /// it all the same, and a message that the smaller window cannot hold is still received.
 #[test]
 fn windows_that_shrink_under_a_message_do_not_stop_it() {

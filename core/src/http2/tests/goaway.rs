@@ -187,7 +187,9 @@ fn a_fault_names_the_stream_that_caused_it() {
 /// `h2:A34`, `h2:B56`, h2:E6: after a fault everything is dropped, in the same buffer and later.
 #[test]
 fn nothing_is_read_after_a_fault() {
-    let mut server = Bench::server();
+    let config = Config { idle_timeout: Some(Duration::from_secs(60)), ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
+    assert!(server.engine.poll_timeout().is_some(), "a timer that the end must stop");
     let request = server.headers(1, REQUEST, true);
     let octets = [frame_of(Kind::PING, 0, 3, &[0; 8]), request.clone(), frame_of(Kind::PING, 0, 0, &[0; 8])].concat();
     let events = server.feed(&octets);

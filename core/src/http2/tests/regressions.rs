@@ -121,7 +121,7 @@ fn frames_on_the_wrong_kind_of_id_end_the_connection() {
             frame_of(Kind::DATA, 0, 0, b"x"),
             frame_of(Kind::HEADERS, frame::END_HEADERS, 0, &block),
             frame_of(Kind::PUSH_PROMISE, frame::END_HEADERS, 0, &[&[0, 0, 0, 2], &block[..]].concat()),
-            frame_of(Kind::PRIORITY, 0, 0, &[0; 5]),
+            frame_of(Kind::PRIORITY, 0, 0, &[0, 0, 0, 1, 0]),
             frame_of(Kind::RST_STREAM, 0, 0, &[0; 4]),
             frame_of(Kind::CONTINUATION, frame::END_HEADERS, 0, &block),
             frame_of(Kind::SETTINGS, 0, 1, &[]),

@@ -281,6 +281,11 @@ fn crumbs_of_a_cookie_count_one_by_one() {
     let mut server = Bench::connected(Side::Server, config, &[]);
     let octets = server.headers(1, &[REQUEST, &crumbs].concat(), true);
     assert_eq!(server.feed(&octets), []);
+    let mut config = Config::default();
+    config.max_header_list = 1500; // the crumbs alone take 40 × (6 + 3 + 32)
+    let mut server = Bench::connected(Side::Server, config, &[]);
+    let octets = server.headers(1, &[REQUEST, &crumbs].concat(), true);
+    assert_eq!(server.feed(&octets), []);
 }
 
 /// `h2:W12`: frames without flow control have limits of their own, also where no window is open.
