@@ -269,6 +269,7 @@ impl ServerCall {
 }
 
 impl Accepted {
+    #[expect(clippy::indexing_slicing, reason = "a status for every code")]
     fn http_status(&self, status: &Status) -> u16 {
         self.spec.http_statuses[status.code() as usize]
     }

@@ -194,6 +194,7 @@ fn nothing_is_read_after_a_fault() {
     let octets = [frame_of(Kind::PING, 0, 3, &[0; 8]), request.clone(), frame_of(Kind::PING, 0, 0, &[0; 8])].concat();
     let events = server.feed(&octets);
     assert_eq!(events.len(), 1);
+    assert_eq!(server.engine.poll_timeout(), None);
     assert_eq!(server.feed(&request), []);
     server.engine.handle_eof(server.now);
     server.wait(Duration::from_secs(1000));
