@@ -161,6 +161,10 @@ impl RecvBuf {
     }
 
     /// The unread bytes, to be moved.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`commit` and `skip` keep what is consumed and unread within the window"
+    )]
     pub(crate) fn data_mut(&mut self) -> &mut [u8] {
         &mut self.window[self.consumed..self.consumed + self.unread]
     }

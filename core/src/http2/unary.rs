@@ -162,6 +162,7 @@ impl Http2 {
     /// Parts `octets` of DATA, which are behind the header at `start` of the run, into frames. The last is the end of our
     /// half if `end`.
     #[cold]
+    #[expect(clippy::indexing_slicing, reason = "the run was made as long as all parts with their headers just before")]
     fn part(&mut self, start: usize, id: u32, octets: usize, end: bool) {
         let parts = octets.div_ceil(MAX_DATA);
         (1..parts).for_each(|_| self.abuse.useful_frame());

@@ -183,7 +183,6 @@ impl ServerCall {
     }
 
     /// A response whose head tells the outcome.
-    #[expect(clippy::indexing_slicing, reason = "a status for every code")]
     fn whole(
         &self,
         status: &Status,
