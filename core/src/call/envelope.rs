@@ -533,6 +533,7 @@ impl Backlog {
         Some(&mut self.first)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "a length of what lies in memory")]
     fn detach(&mut self) {
         let chunks = core::iter::once(&mut self.first).chain(&mut self.rest);
         chunks.skip(self.detached).for_each(detach);

@@ -131,9 +131,9 @@ impl Decoder {
     /// `table` bytes: chunks that were not filled, those at both ends, and those of the table.
     pub(crate) const fn max_strings(bytes: usize, table: u32) -> usize {
         if Self::is_sparing(table) {
-            return (bytes / 2 * 3).saturating_add(2 * Strings::SMALL);
+            return (bytes / 2).saturating_mul(3).saturating_add(2 * Strings::SMALL);
         }
-        bytes.saturating_mul(2).saturating_add(2 * CHUNK).saturating_add(2 * table as usize)
+        bytes.saturating_mul(2).saturating_add(2 * CHUNK).saturating_add((table as usize).saturating_mul(2))
     }
 
     /// Gives back memory for strings that are not there.

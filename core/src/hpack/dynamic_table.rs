@@ -65,6 +65,7 @@ impl<T> DynamicTable<T> {
 
     /// Most bytes of memory that a table of `max_size` holds. Half of its places are free at best, or strings are no longer
     /// than half of its size.
+    #[expect(clippy::arithmetic_side_effects, reason = "small constants, and three quarters of a number")]
     pub(super) const fn max_bytes(max_size: usize, is_sparing: bool) -> usize {
         let entries = capacity(max_size / Field::OVERHEAD).saturating_mul(size_of::<Entry<T>>());
         let strings = if is_sparing { max_size / 4 * 3 } else { max_size.saturating_mul(MAX_SIZES + 1) };
