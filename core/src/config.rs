@@ -124,10 +124,20 @@ config! {
         /// Messages lie where they were read; those that still wait when so many windows have come are copied out of
         /// them, each once. Part of `input`: without it, a few bytes that wait keep a window alive. Default 1 MiB.
         max_lent_input / "max-lent-input": usize = 1024 * 1024;
-        /// Bytes by which the windows of streams with large messages may grow, all streams together: how much of them is
-        /// received at once. Others wait for their turn; a client receives one in any case. Protects `messages`, twice its
-        /// size. Raise it where several messages above `initial_stream_window` should arrive together. Default 16 MiB.
+        /// Bytes by which the windows of streams may grow beyond `initial_stream_window`, all streams together: for
+        /// messages that do not fit, of which so many are received at once, and by `adaptive_window`, which leaves room for
+        /// one of `max_recv_message` in any case. Other messages wait for their turn; a client receives one whatever is
+        /// reserved. Protects `messages`, twice its size. Raise it where several messages above `initial_stream_window`
+        /// should arrive together, or several streams over a long way. Default 16 MiB.
         max_reserved / "max-reserved": usize = 16 * 1024 * 1024;
+        /// Windows grow with what the way to the peer holds (bandwidth times delay), so that a stream over a long way is
+        /// as fast as the way: the connection's freely, which costs no memory, those of streams that are read out of
+        /// `max_reserved`, so that it protects no memory of its own. It is measured by PINGs in answer to DATA, one at a
+        /// time. Switch it off for a peer that bears no PING. Default on.
+        adaptive_window / "adaptive-window": bool = true;
+        /// Largest window that `adaptive_window` leads to, in bytes, of a stream and of the connection; at most 2^31−1,
+        /// and without effect below the initial windows. Default 16 MiB.
+        max_window / "max-window": u32 = 16 * 1024 * 1024;
         /// Output prepared ahead of the transport, in bytes: what one write can take. Large payloads are not copied
         /// for it; the rest lies in chunks of this size, or of 64 KiB if that is less. Protects `output`, which is not
         /// prepared further for a transport that takes nothing. Default 256 KiB.

@@ -19,6 +19,8 @@ impl Config {
             max_read: 64 * 1024,
             max_lent_input: 256 * 1024,
             max_reserved: 4 * 1024 * 1024,
+            // There is nothing to grow by beside a message.
+            adaptive_window: false,
             transmit_target: 64 * 1024,
             send_buffer: 16 * 1024,
             pool_bytes: 1024 * 1024,
@@ -48,6 +50,7 @@ impl Config {
             max_read: 2 * 1024,
             max_lent_input: 2 * 1024,
             max_reserved: 0,
+            adaptive_window: false,
             transmit_target: 1024,
             send_buffer: 1024,
             pool_bytes: 0,

@@ -16,6 +16,7 @@ use crate::hpack;
 use crate::http::{DeadlineField, Headers, Method, RequestHead, ResponseHead};
 use crate::http2::Side;
 use crate::http2::abuse::{Abuse, Bucket};
+use crate::http2::bdp::Bdp;
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
 use crate::http2::memo::Memo;
@@ -118,6 +119,7 @@ pub(crate) struct Http2 {
     pub(super) streams: Store,
     pub(super) sched: Scheduler,
     pub(super) reservations: Reservations,
+    pub(super) bdp: Bdp,
     /// Streams whose window update is due.
     pub(super) updates: Vec<StreamKey>,
 
@@ -187,7 +189,8 @@ impl Http2 {
             recv_window: RecvWindow::new(DEFAULT_WINDOW),
             streams: Store::new(config.max_closed_streams),
             sched: Scheduler::default(),
-            reservations: Reservations::new(side, config.max_reserved),
+            reservations: Reservations::new(side, &config),
+            bdp: Bdp::new(&config),
             updates: Vec::new(),
             arena: Arena::new(config.transmit_target.min(MAX_CHUNK), config.copy_below),
             tails: Tails::new(config.transmit_target.saturating_mul(2).min(MAX_TAILS)),
@@ -395,6 +398,14 @@ impl Http2 {
         self.admit_reservations();
     }
 
+    /// The way to the peer was measured: may the connection's window be larger?
+    pub(super) fn path_measured(&mut self) {
+        let Some(window) = self.bdp.end(self.recv_window.window(), self.now) else { return };
+        if let Ok(more @ 1..) = u32::try_from(i64::from(window) - self.recv_window.target()) {
+            self.recv_window.raise(more);
+        }
+    }
+
     /// The call misses `n` octets of the message it waits for: see [`reserve`](super::reserve).
     pub(crate) fn need(&mut self, key: StreamKey, n: usize) {
         let n = n.saturating_sub(self.arriving(key));
@@ -461,8 +472,12 @@ impl Http2 {
     pub(crate) fn release(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.released = true;
+        if !stream.is_quiet() {
+            self.reservations.forget(key, stream);
+        }
         if stream.state.is_closed() || self.terminal.is_some() {
             self.streams.remove(key);
+            self.admit_reservations();
             return;
         }
         match self.side {
@@ -612,7 +627,11 @@ impl Http2 {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.discard_output();
         self.sched.remove(key, stream);
-        self.reservations.forget(key, stream);
+        if stream.released {
+            self.reservations.forget(key, stream);
+        } else {
+            self.reservations.ended(key, stream);
+        }
         let watched = mem::take(&mut stream.stall_watched);
         let lingered = mem::take(&mut stream.linger_watched);
         let streams = &self.streams;

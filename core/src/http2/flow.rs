@@ -60,9 +60,9 @@ impl SendWindow {
 /// * `credit`: taken, not yet told to the peer. Negative after the target was lowered: later credit pays
 ///   the debt first.
 ///
-/// **Policy.** An update is due once credit reaches half of the target, or a quarter if the target is
-/// 64 KiB or less: rarely enough to be cheap, early enough that an honest sender does not stop. It is due
-/// at once when the target was raised ([`raise`](Self::raise)), because then somebody waits for more than
+/// **Policy.** An update is due once credit reaches a quarter of the target, and at 256 KiB in any case:
+/// rarely enough to be cheap, early enough that an honest sender does not stop, and that little of a large
+/// window is idle on a long way. It is due at once when the target was raised ([`raise`](Self::raise)), because then somebody waits for more than
 /// the window holds. The connection's window is credited on arrival, a stream's when the application takes
 /// a message, so that one slow call never stops the others.
 #[derive(Debug)]
@@ -76,7 +76,8 @@ pub(crate) struct RecvWindow {
     urgent: bool,
 }
 
-const SMALL_TARGET: i64 = 64 * 1024;
+/// Credit that is worth an update whatever the target.
+const LARGEST_STEP: i64 = 256 * 1024;
 
 impl RecvWindow {
     /// A window that the peer already knows to be `initial`.
@@ -95,9 +96,19 @@ impl RecvWindow {
         self.window
     }
 
+    /// What window, buffered octets and credit add up to.
+    pub(crate) fn target(&self) -> i64 {
+        self.target
+    }
+
     /// Octets that were received and not taken yet.
     pub(crate) fn buffered(&self) -> i64 {
         self.buffered
+    }
+
+    /// Octets that were taken and not announced yet.
+    pub(crate) fn credit(&self) -> i64 {
+        self.credit
     }
 
     /// Octets the peer could send if all credit were announced now.
@@ -188,7 +199,7 @@ impl RecvWindow {
 
 /// How much credit makes an update due, by the policy.
 fn due_from(target: i64) -> i64 {
-    target / if target <= SMALL_TARGET { 4 } else { 2 }
+    (target / 4).min(LARGEST_STEP)
 }
 
 #[cfg(test)]
@@ -225,15 +236,17 @@ mod tests {
         assert_eq!(window.window(), 65_536 - 3616);
     }
 
-    /// `arch:8`: large windows update at half.
+    /// `arch:8`: large windows do not wait for a quarter.
     #[test]
-    fn large_windows_update_at_a_half() {
-        let mut window = RecvWindow::new(1 << 20);
-        window.receive(600_000).unwrap();
-        window.release(524_287);
-        assert_eq!(window.update(), None);
-        window.release(1);
-        assert_eq!(window.update(), Some(524_288));
+    fn large_windows_update_at_a_quarter_of_a_mebibyte() {
+        for target in [1 << 20, 16 << 20] {
+            let mut window = RecvWindow::new(target);
+            window.receive(600_000).unwrap();
+            window.release(262_143);
+            assert_eq!(window.update(), None);
+            window.release(1);
+            assert_eq!(window.update(), Some(262_144));
+        }
     }
 
     /// `h2:F20`: empty DATA is exempt from windows, also from one that SETTINGS made negative.

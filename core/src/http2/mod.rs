@@ -12,7 +12,8 @@
 //! | `stream` | one stream: state, what it still sends, what it may receive |
 //! | `store` | all streams: slots, ids, closed ids |
 //! | `sched` | whose turn it is to send |
-//! | `reserve` | windows raised for large messages |
+//! | `reserve` | windows raised for large messages and for long ways |
+//! | `bdp` | how long the way is: the bandwidth-delay product |
 //! | `validate` | field lists to heads |
 //! | `memo` | header blocks that are recognised |
 //! | `abuse` | budgets |
@@ -27,6 +28,7 @@
 pub mod frame;
 
 mod abuse;
+mod bdp;
 mod block;
 mod connection;
 mod data;

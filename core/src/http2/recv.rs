@@ -12,6 +12,7 @@ use crate::buf::RecvBuf;
 use crate::error::{ErrorCode, GoAway, PeerMisbehaved, Timeout};
 use crate::http2::Side;
 use crate::http2::abuse::DISPATCHED;
+use crate::http2::bdp;
 use crate::http2::block::Block;
 use crate::http2::connection::{Drain, Http2, Incoming, note_update};
 use crate::http2::frame::{self, FrameHeader, HEADER_LEN, Kind, Layout};
@@ -343,6 +344,8 @@ impl Http2 {
             self.write_ping(payload, true);
         } else if payload == ping::DRAIN && self.drain == Drain::RoundTrip {
             self.drain_streams();
+        } else if payload == bdp::PAYLOAD {
+            self.path_measured();
         } else if !ping::is_ours(payload) {
             self.abuse.stream_fault(1, self.now)?;
         }
@@ -572,7 +575,7 @@ impl Http2 {
             // The response is complete; what was not sent of the request has become pointless.
             self.reset(key, ErrorCode::NO_ERROR);
         } else {
-            self.reservations.forget(key, stream);
+            self.reservations.ended(key, stream);
             self.admit_reservations();
         }
     }

@@ -1,18 +1,29 @@
-//! Windows raised for large messages.
+//! Windows raised beyond what streams begin with: for large messages, and for long ways.
 //!
-//! A stream's credit returns when the application takes a whole message, so a message larger than the
+//! **Large messages.** A stream's credit returns when the application takes a whole message, so a message larger than the
 //! stream's window could never arrive. Whoever waits for it says how many octets are missing, and the
 //! window is raised by what it lacks: a *reservation*, taken back when the message is consumed.
 //!
 //! One octet more is granted than the message has. A sender that looks for the end of its data only while the
 //! window is open (nghttp2: Node, for one) could otherwise not end the stream after a message that fills it.
 //!
-//! **Policy.** Reservations are admitted oldest first while their sum stays within `max_reserved`. A client
+//! Reservations are admitted oldest first while their sum stays within `max_reserved`. A client
 //! always admits one incomplete message, whatever finished but unread answers hold, for its application
 //! opened all these calls and may be waiting for this one. A server is strict, for the peer opened them.
+//!
+//! **Long ways.** A stream that is read grows towards what the way holds ([`bdp`](super::bdp)), by twice what was read
+//! since the last update: who reads little grows little. Growth comes out of what reservations leave of `max_reserved`,
+//! less the largest message, which therefore never waits for it. Streams share it by dynamic thresholds (Choudhury and
+//! Hahne, 1998): none grows beyond a multiple of what is still free, and one that has more, because others came or
+//! messages wait, returns some with each update. So some is always free for the next, and equals end up equal.
+//!
+//! **What is held.** Octets are returned as they are read, so that `max_reserved` bounds, beside the windows that streams
+//! begin with, what they may hold. A stream that has ended keeps what its unread octets need, until they are read or it
+//! is released.
 
 use alloc::collections::VecDeque;
 
+use crate::config::Config;
 use crate::http2::Side;
 use crate::http2::frame::MAX_WINDOW;
 use crate::http2::store::{Store, StreamKey};
@@ -22,7 +33,9 @@ use crate::http2::stream::Stream;
 pub(crate) struct Reservations {
     side: Side,
     max: usize,
-    /// Octets by which windows are raised now.
+    /// Growth ends where the sum of both is this.
+    max_with_growth: usize,
+    /// Octets by which windows are raised now, for messages and for long ways.
     total: usize,
     /// Streams with a reservation whose message is incomplete.
     incomplete: usize,
@@ -31,6 +44,12 @@ pub(crate) struct Reservations {
 
 /// Keeps the window open behind a message, so that its sender can end the stream.
 const FOR_THE_END: usize = 1;
+
+/// What a message may need beside its octets: the prefix, and the room for the end.
+const AROUND_A_MESSAGE: usize = 5 + FOR_THE_END;
+
+/// No stream grows beyond this many times what is still free.
+const SHARE: u64 = 3;
 
 /// What became of a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +61,11 @@ pub(crate) enum Outcome {
 }
 
 impl Reservations {
-    pub(crate) fn new(side: Side, max: usize) -> Self {
-        Self { side, max, total: 0, incomplete: 0, waiting: VecDeque::new() }
+    pub(crate) fn new(side: Side, config: &Config) -> Self {
+        let max = config.max_reserved;
+        let largest = config.max_recv_message.saturating_add(AROUND_A_MESSAGE);
+        let max_with_growth = max.saturating_sub(largest);
+        Self { side, max, max_with_growth, total: 0, incomplete: 0, waiting: VecDeque::new() }
     }
 
     /// Most octets by which windows may be raised, the message left out that a client admits in any case.
@@ -61,7 +83,7 @@ impl Reservations {
         self.waiting.is_empty()
     }
 
-    /// Octets reserved now.
+    /// Octets by which windows are raised now.
     #[cfg(test)]
     pub(crate) fn total(&self) -> usize {
         self.total
@@ -95,16 +117,55 @@ impl Reservations {
 
     /// The application took `n` octets: credit, less what the reservation takes back.
     pub(crate) fn consumed(&mut self, stream: &mut Stream, n: usize) {
-        let back = u32::try_from(n).unwrap_or(u32::MAX).min(stream.reserved);
-        self.take_back(stream, back);
+        let n = n.min(usize::try_from(stream.recv_window.buffered()).unwrap_or(0));
+        let taken = u32::try_from(n).unwrap_or(u32::MAX);
+        stream.taken = stream.taken.saturating_add(taken);
+        self.take_back(stream, taken.min(stream.reserved));
         stream.recv_window.release(n);
     }
 
-    /// The stream receives nothing any more.
+    /// The stream was read up to an update of its window, which would better be larger by `wish` octets.
+    pub(crate) fn grow(&mut self, stream: &mut Stream, wish: u32) {
+        let free = if self.waiting.is_empty() { self.max_with_growth.saturating_sub(self.total) } else { 0 };
+        let fair = u64::try_from(free).unwrap_or(u64::MAX).saturating_mul(SHARE);
+        let grown = u64::from(stream.grown);
+        // The step after which the stream has SHARE times what is free then.
+        if fair >= grown {
+            let n = ((fair - grown) / (SHARE + 1)).min(wish.min(stream.taken.saturating_mul(2)).into()) as u32;
+            if n > 0 {
+                stream.grown += n;
+                self.total += n as usize;
+                stream.recv_window.raise(n);
+            }
+        } else {
+            // What was announced is the peer's.
+            let credit = u64::try_from(stream.recv_window.credit()).unwrap_or(0);
+            let n = (grown - fair).div_ceil(SHARE + 1).min(credit) as u32;
+            stream.grown -= n;
+            self.total -= n as usize;
+            stream.recv_window.lower(n);
+        }
+    }
+
+    /// The stream receives nothing any more. What is unread of it is still paid for.
+    pub(crate) fn ended(&mut self, key: StreamKey, stream: &mut Stream) {
+        self.want_nothing(key, stream);
+        let raised = i64::from(stream.reserved) + i64::from(stream.grown);
+        let base = stream.recv_window.target() - raised;
+        let kept = (stream.recv_window.buffered() - base).clamp(0, raised);
+        stream.reserved += core::mem::take(&mut stream.grown);
+        self.take_back(stream, (raised - kept) as u32);
+    }
+
+    /// Nobody reads the stream any more.
     pub(crate) fn forget(&mut self, key: StreamKey, stream: &mut Stream) {
+        self.want_nothing(key, stream);
+        stream.reserved += core::mem::take(&mut stream.grown);
+        self.take_back(stream, stream.reserved);
+    }
+
+    fn want_nothing(&mut self, key: StreamKey, stream: &mut Stream) {
         self.set_need(stream, 0);
-        let all = stream.reserved;
-        self.take_back(stream, all);
         if core::mem::take(&mut stream.awaits_reservation) {
             self.waiting.retain(|&waiting| waiting != key);
         }
@@ -143,7 +204,8 @@ impl Reservations {
 
     /// Octets by which the window falls short of what is needed.
     fn lack(stream: &Stream) -> u32 {
-        u32::try_from(Self::wanted(stream) - stream.recv_window.reachable()).unwrap_or(0)
+        let lack = u32::try_from(Self::wanted(stream) - stream.recv_window.reachable()).unwrap_or(0);
+        lack.min((u32::MAX - stream.reserved).saturating_sub(stream.grown))
     }
 
     /// The window under which the message arrives and its sender goes on.

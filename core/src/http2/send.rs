@@ -12,6 +12,7 @@ use crate::buf::Transmit;
 use crate::error::{ConnectionError, ErrorCode, Timeout};
 use crate::http::{InlineField, ResponseHead, Rest};
 use crate::http2::Side;
+use crate::http2::bdp;
 use crate::http2::connection::Http2;
 use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
 use crate::http2::settings::MAX_DATA;
@@ -176,7 +177,10 @@ impl Http2 {
     }
 
     fn write_updates(&mut self) {
+        let best = self.bdp.window();
+        let mut taken = 0;
         if let Some(increment) = self.recv_window.update() {
+            self.bdp.granted(increment);
             frame::window_update(self.control(frame::WINDOW_UPDATE_LEN), 0, increment);
         }
         while let Some(key) = self.updates.pop() {
@@ -186,10 +190,19 @@ impl Http2 {
             if stream.id == 0 || stream.state.remote().is_none() || stream.ignores_rest() {
                 continue;
             }
+            if let Some(best) = best.filter(|_| stream.taken > 0) {
+                let wish = i64::from(best) - stream.recv_window.target();
+                self.reservations.grow(stream, u32::try_from(wish).unwrap_or(0));
+            }
             let id = stream.id;
             if let Some(increment) = stream.recv_window.update() {
+                taken += u64::from(core::mem::take(&mut stream.taken));
                 frame::window_update(self.control(frame::WINDOW_UPDATE_LEN), id, increment);
             }
+        }
+        // Behind the updates: who counts the PINGs between other frames sees that there are some.
+        if self.bdp.begin(taken, self.recv_window.window(), self.now) {
+            self.write_ping(bdp::PAYLOAD, false);
         }
     }
 

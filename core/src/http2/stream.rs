@@ -239,6 +239,8 @@ pub(crate) struct Stream {
     pub(crate) recv_window: RecvWindow,
     /// An update of `recv_window` is noted for the next output.
     pub(crate) update_noted: bool,
+    /// Octets that the application took since the last update.
+    pub(crate) taken: u32,
     /// Octets of DATA still due by `content-length`.
     pub(crate) content_length: Option<u64>,
     /// Server: the client sends the body of its request when it is told to go on (RFC 9110 §10.1.1).
@@ -251,6 +253,8 @@ pub(crate) struct Stream {
     pub(crate) need: usize,
     /// Octets by which the target of `recv_window` was raised for it.
     pub(crate) reserved: u32,
+    /// Octets by which the target of `recv_window` was raised because the way is long.
+    pub(crate) grown: u32,
     /// Waits for a reservation.
     pub(crate) awaits_reservation: bool,
 }
@@ -276,12 +280,14 @@ impl Stream {
             stall_watched: false,
             recv_window: RecvWindow::new(recv_window),
             update_noted: false,
+            taken: 0,
             content_length: None,
             awaits_continue: false,
             is_head: false,
             informational: 0,
             need: 0,
             reserved: 0,
+            grown: 0,
             awaits_reservation: false,
         }
     }
@@ -330,6 +336,7 @@ impl Stream {
             && !matches!(self.end, End::Trailers(_))
             && self.need == 0
             && self.reserved == 0
+            && self.grown == 0
     }
 
     /// Drops what was not sent.

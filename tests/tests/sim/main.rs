@@ -4,6 +4,7 @@
 //! to see again.
 
 mod load;
+mod path;
 
 use std::time::Duration;
 

@@ -185,7 +185,8 @@ fn connection_credit_returns_on_arrival_and_stream_credit_on_consumption() {
 /// `arch:4`, `h2:Q10`: updates are merged, and come before other output.
 #[test]
 fn updates_are_merged_and_come_first() {
-    let mut server = Bench::server();
+    let config = Config { adaptive_window: false, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     let key = server.request(1, false);
     server.feed(&data_frame(1, &[0; 16_384], false));
     server.feed(&data_frame(1, &[0; 16_384], false));

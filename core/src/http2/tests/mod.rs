@@ -6,6 +6,7 @@ mod dribble;
 mod expect;
 mod flow;
 mod goaway;
+mod growth;
 mod headers;
 mod limits;
 mod memo;

@@ -67,7 +67,8 @@ fn complete(uploads: &[Upload]) -> Vec<bool> {
 /// is consumed the window is what it was.
 #[test]
 fn a_large_message_passes_a_small_window() {
-    let mut server = Bench::server();
+    let config = Config { adaptive_window: false, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     let key = server.request(1, false);
     let mut upload = [Upload::new(1, key, 3_900_000)];
     drive(&mut server, &mut upload);
@@ -96,7 +97,8 @@ fn without_a_reservation_a_large_message_stops() {
 /// A message that fits the window reserves nothing; one that fits with pending credit gets that credit.
 #[test]
 fn pending_credit_is_used_before_a_reservation() {
-    let mut server = Bench::server();
+    let config = Config { adaptive_window: false, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     let key = server.request(1, false);
     server.engine.need(key, WINDOW - 1);
     server.feed(&data_frame(1, &[0; 10_000], false));
