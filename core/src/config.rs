@@ -232,7 +232,9 @@ config! {
         /// Bytes of pending output that count as progress within `write_stall_timeout`: a peer that reads a byte now and
         /// then does not keep a connection. Default 1 KiB.
         min_write_progress / "min-write-progress": usize = 1024;
-        /// Silence after which a PING probes the peer while calls are open. Default off.
+        /// Silence after which a PING probes the peer while calls are open. gRPC servers allow one in five minutes unless
+        /// configured otherwise, and send away who probes more often: a channel then doubles its interval for that
+        /// target, to five minutes at least. Default off.
         keepalive_interval / "keepalive-interval": Option<Duration> = None;
         /// Time for the answer to a keepalive PING. Default 20 s.
         keepalive_timeout / "keepalive-timeout": Option<Duration> = Some(Duration::from_secs(20));

@@ -262,8 +262,8 @@ fn windows_are_updated_a_few_times_a_megabyte() {
         for (sender, receiver) in [(&wire.up, &wire.down), (&wire.down, &wire.up)] {
             let (of_streams, of_the_connection) = receiver.updates();
             assert!(of_streams <= CALLS, "{of_streams} updates of streams");
-            // A quarter of a megabyte each time, and the one that begins.
-            assert!(of_the_connection <= 4 * CALLS + 2, "{of_the_connection} updates of the connection");
+            // Half of the window each time: two a megabyte, and the one that begins.
+            assert!(of_the_connection <= 2 * CALLS + 2, "{of_the_connection} updates of the connection");
             let small = sender.frames.iter().filter(|(_, kind, len, end)| *kind == DATA && *len < 16 * 1024 && !end);
             assert!(small.count() <= 3 * CALLS, "frames are cut to their full length");
         }

@@ -23,6 +23,7 @@ mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 pub use client::Endpoint;
 pub use memory::MemoryBound;
@@ -31,7 +32,7 @@ pub use view::CallMut;
 
 use crate::buf::{BufferPool, FlushPolicy, Landing, RecvBuf, Transmit};
 use crate::config::Config;
-use crate::error::{ConnectionError, ErrorCode, TransportError};
+use crate::error::{ConnectionError, ErrorCode, GoAway, TransportError};
 use crate::event::{CallId, Event, HttpVersion};
 use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
@@ -166,6 +167,14 @@ impl<R: Role> Connection<R> {
         self.pump(now);
     }
 
+    /// Probes the peer only after a silence of `interval` from now on, if that is longer than
+    /// [`keepalive_interval`](Config::keepalive_interval); where that is off it stays off.
+    ///
+    /// For a target whose last connection ended because of too many PINGs.
+    pub fn slow_keepalive(&mut self, interval: Duration) {
+        self.http.keepalive.slow_down(interval);
+    }
+
     /// Ends the connection at once: GOAWAY with `code`, and every call fails.
     pub fn abort(&mut self, code: ErrorCode, now: Instant) {
         let now = self.advance(now);
@@ -252,6 +261,16 @@ impl<R: Role> Connection<R> {
     /// Calls whose slot was not released yet.
     pub fn open_calls(&self) -> usize {
         self.calls.len()
+    }
+
+    /// What the peer's last GOAWAY said, if one came before the end of the connection.
+    pub fn peer_go_away(&self) -> Option<&GoAway> {
+        self.http.peer_go_away()
+    }
+
+    /// The silence after which the peer is probed, if it is.
+    pub fn keepalive_interval(&self) -> Option<Duration> {
+        self.http.keepalive.interval()
     }
 
     /// The limits in force.

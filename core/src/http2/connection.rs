@@ -133,7 +133,7 @@ pub(crate) struct Http2 {
     pub(super) abuse: Abuse,
     /// DATA frames that may leave although the peer's window cuts them small.
     pub(super) dribbles: Bucket,
-    pub(super) keepalive: KeepAlive,
+    pub(crate) keepalive: KeepAlive,
     pub(super) timers: TimerTable,
     pub(super) stalls: DeadlineQueue<StreamKey>,
     /// Streams that hold messages back for a time.
@@ -186,7 +186,7 @@ impl Http2 {
             local,
             peer: PeerSettings::new(),
             send_window: SendWindow::new(DEFAULT_WINDOW),
-            recv_window: RecvWindow::new(DEFAULT_WINDOW),
+            recv_window: RecvWindow::of_connection(DEFAULT_WINDOW),
             streams: Store::new(config.max_closed_streams),
             sched: Scheduler::default(),
             reservations: Reservations::new(side, &config),

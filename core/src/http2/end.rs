@@ -59,6 +59,14 @@ impl Http2 {
         }
     }
 
+    /// What the peer's last GOAWAY said, if one came before the end.
+    pub(crate) fn peer_go_away(&self) -> Option<&GoAway> {
+        [Some(&self.drain_reason), self.terminal.as_ref()].into_iter().flatten().find_map(|reason| match reason {
+            ConnectionError::PeerClosed(go_away) => Some(go_away),
+            _ => None,
+        })
+    }
+
     /// Client: no new streams, without a word to the peer and without a limit for those that are open.
     pub(crate) fn retire(&mut self) {
         if self.terminal.is_none() && self.drain == Drain::No {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::config::Config;
+use crate::http2::bdp;
 use crate::time::Instant;
 
 /// Payload of keepalive PINGs.
@@ -14,7 +15,7 @@ pub(crate) const DRAIN_ROUND_TRIP: Duration = Duration::from_secs(5);
 
 /// May this be the payload of a PING that we sent?
 pub(crate) fn is_ours(payload: [u8; 8]) -> bool {
-    payload == KEEPALIVE || payload == DRAIN
+    payload == KEEPALIVE || payload == DRAIN || payload == bdp::PAYLOAD
 }
 
 /// Probes a silent peer while streams are open.
@@ -43,6 +44,16 @@ pub(crate) enum Probe {
 impl KeepAlive {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self { interval: config.keepalive_interval, timeout: config.keepalive_timeout, last_read: now, probed_at: None }
+    }
+
+    /// The silence after which it probes; `None` if it does not.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.interval
+    }
+
+    /// Probes after a silence of `interval` from now on, if that is longer.
+    pub(crate) fn slow_down(&mut self, interval: Duration) {
+        self.interval = self.interval.map(|before| before.max(interval));
     }
 
     /// Octets arrived.

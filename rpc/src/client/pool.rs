@@ -16,6 +16,9 @@ use super::target::Target;
 use crate::marker::{BoxFuture, MaybeSend, MaybeSync};
 use crate::session::ClientSession;
 
+/// After a complaint about PINGs there is at least this between them: what gRPC servers allow by default.
+const CALM_KEEPALIVE: Duration = Duration::from_secs(5 * 60);
+
 /// What a [`Channel`](crate::Channel) needs of a runtime: supplied by an I/O crate.
 pub trait Connector: MaybeSend + MaybeSync + 'static {
     /// Connects once. The driver of the new session has been spawned; nothing of the peer was awaited
@@ -89,6 +92,8 @@ struct State {
     /// Tasks in [`Pool::ready`], each once: woken at the end of an attempt.
     watchers: Vec<Waker>,
     backoff: Backoff,
+    /// The target has complained about PINGs: they come no more often than this.
+    keepalive_floor: Option<Duration>,
 }
 
 enum Phase {
@@ -107,8 +112,14 @@ impl Pool {
             .bytes()
             .fold(connector.now().as_nanos(), |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let backoff = Backoff::new(options.backoff, seed);
-        let state =
-            State { sessions: Vec::new(), phase: Phase::Idle, pending: VecDeque::new(), watchers: Vec::new(), backoff };
+        let state = State {
+            sessions: Vec::new(),
+            phase: Phase::Idle,
+            pending: VecDeque::new(),
+            watchers: Vec::new(),
+            backoff,
+            keepalive_floor: None,
+        };
         Arc::new(Self { connector, target, options, state: Mutex::new(state) })
     }
 
@@ -162,8 +173,10 @@ impl Pool {
 
     /// Forgets a session that takes no more calls; those on it go on.
     pub(crate) fn remove(&self, gone: &ClientSession) {
+        let floor = gone.pinged_too_often().map(|interval| (interval * 2).max(CALM_KEEPALIVE));
         let removed = {
             let mut state = self.lock();
+            state.keepalive_floor = state.keepalive_floor.max(floor);
             let at = state.sessions.iter().position(|session| session.is_same(gone));
             at.map(|at| state.sessions.remove(at))
         };
@@ -267,6 +280,10 @@ impl Pool {
     }
 
     fn connected(&self, session: &ClientSession) {
+        let floor = self.lock().keepalive_floor;
+        if let Some(floor) = floor {
+            session.slow_keepalive(floor);
+        }
         let (pending, watchers) = {
             let mut state = self.lock();
             state.sessions.push(session.clone());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallOptions, Compression, MethodSpec, Protocol, Status};
@@ -13,6 +14,9 @@ use super::slots::Attached;
 use crate::client::{CallLayer, CallLayers, Invoke, Stack};
 use crate::intercept::Interceptor;
 use crate::raw::{CallKey, Carrier, Encode, Erased, RawCall};
+
+/// What gRPC servers say in GOAWAY to clients whose PINGs they have counted.
+const TOO_MANY_PINGS: &[u8] = b"too_many_pings";
 
 /// Calls on one connection. Clones share it; the last to go shuts it down gracefully: calls in flight
 /// end as they would have.
@@ -83,6 +87,20 @@ impl ClientSession {
     /// Whether calls may be started: no GOAWAY came or went, and the connection stands.
     pub fn is_open(&self) -> bool {
         self.shared().look(|state| !state.going_away)
+    }
+
+    /// How often this connection probed a server that has sent it away for that, as gRPC servers do.
+    pub(crate) fn pinged_too_often(&self) -> Option<Duration> {
+        self.shared().look(|state| {
+            let go_away = state.conn.peer_go_away()?;
+            let is_told = go_away.code == ErrorCode::ENHANCE_YOUR_CALM && &go_away.debug[..] == TOO_MANY_PINGS;
+            state.conn.keepalive_interval().filter(|_| is_told)
+        })
+    }
+
+    /// Probes the server no more often than every `interval`.
+    pub(crate) fn slow_keepalive(&self, interval: Duration) {
+        self.shared().look(|state| state.conn.slow_keepalive(interval));
     }
 
     /// Whether both are handles of one connection.

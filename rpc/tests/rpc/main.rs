@@ -12,5 +12,6 @@ mod endings;
 mod intercept;
 mod interleave;
 mod layers;
+mod pings;
 mod support;
 mod triple;

@@ -3,6 +3,7 @@
 mod attacks;
 mod budgets;
 mod dribble;
+mod estimator;
 mod expect;
 mod flow;
 mod goaway;

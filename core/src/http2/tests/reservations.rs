@@ -273,3 +273,40 @@ fn interleaved_large_uploads_all_end() {
         assert_eq!(server.engine.streams.get(upload.key).unwrap().recv_window.reachable(), WINDOW as i64);
     }
 }
+
+/// `arch:8`, `h2:DL1`, `h2:DL2`: three uploads of 4 MiB in turns, over a window of the connection that the sender obeys.
+/// At its fullest 12 MiB of incomplete messages lie here, of which nobody can take any. Where the connection's credit
+/// waits for messages to be taken, or stops above some sum of what is buffered, such as 8 MiB, all three stand still for
+/// ever: here it returns on arrival, and what bounds memory are the reservations.
+#[test]
+fn three_interleaved_uploads_of_four_mebibytes_end() {
+    const LEN: usize = 4 * 1024 * 1024;
+    let mut server = Bench::server();
+    let mut uploads: Vec<Upload> = (0..3)
+        .map(|n| {
+            let key = server.request(2 * n + 1, false);
+            Upload::new(2 * n + 1, key, LEN)
+        })
+        .collect();
+    let initial = Config::default().initial_connection_window as usize;
+    let (mut window, mut granted, mut turn) = (initial, initial, 0);
+    while uploads.iter().any(|upload| !upload.is_complete()) {
+        let upload = &mut uploads[turn % 3];
+        turn += 1;
+        let before = upload.sent;
+        if window >= 16_384 {
+            upload.step(&mut server);
+            window -= upload.sent - before;
+        }
+        for frame in server.sent().into_iter().filter(|frame| frame.kind == Kind::WINDOW_UPDATE) {
+            match uploads.iter_mut().find(|upload| upload.stream == frame.stream) {
+                Some(upload) => upload.window += frame.number() as usize,
+                None => (window, granted) = (window + frame.number() as usize, granted + frame.number() as usize),
+            }
+        }
+        let sum: usize = uploads.iter().map(|upload| upload.sent).sum();
+        assert!(turn < 10_000, "they stand still at {sum}, of which the connection paid for {granted}");
+        assert!(sum <= 3 * WINDOW + server.engine.reservations.total(), "the bound");
+    }
+    assert!(granted >= 3 * LEN, "all of it was paid for, and nothing was taken");
+}
