@@ -72,7 +72,7 @@ pub(crate) struct RecvWindow {
     credit: i64,
     target: i64,
     /// From how much credit on an update is due.
-    due_from: i64,
+    due_from: i32,
     urgent: bool,
     is_of_connection: bool,
 }
@@ -186,7 +186,7 @@ impl RecvWindow {
 
     /// Is an update due?
     pub(crate) fn is_due(&self) -> bool {
-        self.credit > 0 && (self.urgent || self.credit >= self.due_from)
+        self.credit > 0 && (self.urgent || self.credit >= i64::from(self.due_from))
     }
 
     /// The increment to announce now, if one is due; the peer is taken to know it from here on.
@@ -210,9 +210,10 @@ impl RecvWindow {
 }
 
 /// How much credit makes an update due, by the policy.
-fn due_from(target: i64, is_of_connection: bool) -> i64 {
+fn due_from(target: i64, is_of_connection: bool) -> i32 {
     let twice = if is_of_connection && target > SMALL_TARGET { 2 } else { 1 };
-    (target / 4).min(LARGEST_STEP) * twice
+    // Negative where SETTINGS lowered the target below zero: whatever credit there is, is due.
+    (target / 4).clamp(-1, LARGEST_STEP) as i32 * twice
 }
 
 #[cfg(test)]
