@@ -250,6 +250,7 @@ impl Bench {
     pub(super) fn next(&mut self) -> Option<Incoming> {
         let (event, octets) = self.plain.next(&mut self.engine, &mut self.input, self.now)?;
         self.taken.extend_from_slice(&octets);
+        self.assert_conserved();
         Some(event)
     }
 
@@ -270,6 +271,15 @@ impl Bench {
         octets
     }
 
+    /// `h2:P2`: what windows were raised by is what the streams have of it, and the connection owes for nothing that has
+    /// arrived. That each window adds up is asserted where it changes.
+    pub(super) fn assert_conserved(&mut self) {
+        let raised: usize =
+            self.engine.streams.iter_mut().map(|(_, stream)| stream.reserved as usize + stream.grown as usize).sum();
+        assert_eq!(raised, self.engine.reservations.total());
+        assert_eq!(self.engine.recv_window.buffered(), 0);
+    }
+
     /// Everything the engine has to send, as frames; all of it counts as written.
     pub(super) fn sent(&mut self) -> Vec<Sent> {
         loop {
@@ -279,6 +289,7 @@ impl Bench {
             }
             self.tail.extend_from_slice(&octets);
         }
+        self.assert_conserved();
         if core::mem::take(&mut self.preface_due) {
             assert!(self.tail.starts_with(frame::PREFACE), "a client begins with the preface");
             self.tail.drain(..frame::PREFACE.len());
