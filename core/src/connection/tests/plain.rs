@@ -307,7 +307,7 @@ fn an_answer_that_is_not_http_becomes_a_500() {
 /// Credit is given for what the application took: the peer sends no more than one window ahead.
 #[test]
 fn a_body_comes_as_fast_as_it_is_taken() {
-    let config = Config { initial_stream_window: 65_535, ..Config::default() };
+    let config = Config { initial_stream_window: 65_535, adaptive_window: false, ..Config::default() };
     let mut plain = Plain::with(config);
     let key = plain.open(Method::Put, "/upload", &[]);
     let body = Bytes::from(alloc::vec![7; 1_000_000]);
