@@ -35,17 +35,18 @@ pub(crate) struct Bdp {
     estimate: u32,
     /// The estimate rises to this, if it is not above from the beginning.
     limit: u32,
-    /// Octets a second that came when the estimate was last raised.
-    rate: u64,
-    /// Octets by which the connection's window was ever opened.
-    granted: u64,
+    /// Octets a millisecond that came when the estimate was last raised.
+    rate: u32,
+    /// Octets by which the connection's window was ever opened, modulo 2^32, as all counts that go on for ever: only how
+    /// far they are apart matters.
+    granted: u32,
     /// Octets that had arrived when the last PING was answered.
-    answered_at: u64,
+    answered_at: u32,
     /// No PING before this.
     next: Instant,
     /// When the PING that is out was written, and the octets that had arrived before. If none is out: the same of the last
     /// answer, or of the last update of a stream since.
-    mark: (Instant, u64),
+    mark: (Instant, u32),
     /// Octets that came just before the PING that is out, within a round trip at most.
     announced: u32,
     /// The last round trip, in microseconds; zero if there was none.
@@ -63,7 +64,7 @@ impl Bdp {
             estimate,
             limit: config.max_window.min(MAX_WINDOW).max(estimate),
             rate: 0,
-            granted: DEFAULT_WINDOW.into(),
+            granted: DEFAULT_WINDOW,
             answered_at: 0,
             next: Instant::ZERO,
             mark: (Instant::ZERO, 0),
@@ -82,12 +83,12 @@ impl Bdp {
 
     /// The connection's window was opened by another `n` octets.
     pub(crate) fn granted(&mut self, n: u32) {
-        self.granted = self.granted.saturating_add(n.into());
+        self.granted = self.granted.wrapping_add(n);
     }
 
     /// Octets that have arrived, when `window` is what the connection's window has left.
-    fn received(&self, window: i64) -> u64 {
-        self.granted.saturating_sub(u64::try_from(window).unwrap_or(0))
+    fn received(&self, window: i64) -> u32 {
+        self.granted.wrapping_sub(u32::try_from(window).unwrap_or(0))
     }
 
     /// Updates of streams for `taken` octets that were read are being written: true if a PING is to be written behind
@@ -97,7 +98,7 @@ impl Bdp {
             return false;
         }
         let received = self.received(window);
-        self.is_out = received > self.answered_at && now >= self.next;
+        self.is_out = received != self.answered_at && now >= self.next;
         if self.is_out {
             let announced = if self.round_trip == 0 { taken } else { self.came_before(received, now) };
             self.announced = u32::try_from(announced).unwrap_or(u32::MAX);
@@ -107,9 +108,9 @@ impl Bdp {
     }
 
     /// Octets that have come since the mark, or as many as came in a round trip if that was longer ago.
-    fn came_before(&self, received: u64, now: Instant) -> u64 {
+    fn came_before(&self, received: u32, now: Instant) -> u64 {
         let (at, before) = self.mark;
-        let came = received.saturating_sub(before);
+        let came = u64::from(received.wrapping_sub(before));
         match micros(now - at) {
             took if took <= self.round_trip => came,
             took => came.saturating_mul(self.round_trip.into()) / u64::from(took),
@@ -126,7 +127,7 @@ impl Bdp {
         self.mark = (now, received);
         self.answered_at = received;
         self.round_trip = micros(now - since);
-        let risen = self.judge(received.saturating_sub(before), self.announced.into());
+        let risen = self.judge(received.wrapping_sub(before), self.announced);
         self.fruitless = if risen.is_some() { 0 } else { (self.fruitless + 1).min(MOST_FRUITLESS) };
         // Right after the estimate rose the window is still on its way: one sample that finds nothing says nothing.
         let pause = if self.fruitless < 2 { 0 } else { u64::from(self.round_trip) << (self.fruitless - 1) };
@@ -135,13 +136,13 @@ impl Bdp {
     }
 
     /// `came` octets arrived within the last round trip, at whose beginning `announced` were.
-    fn judge(&mut self, came: u64, announced: u64) -> Option<u32> {
-        let rate = came.saturating_mul(1_000_000) / u64::from(self.round_trip.max(1));
-        let has_paid = rate.saturating_mul(8) >= self.rate.saturating_mul(9);
-        let could_come = u64::from(self.estimate).saturating_sub(announced);
-        let doubled = came.saturating_add(announced).saturating_mul(2);
-        let doubled = u32::try_from(doubled).unwrap_or(u32::MAX).min(self.limit);
-        if !has_paid || came.saturating_mul(2) < could_come || doubled <= self.estimate {
+    fn judge(&mut self, came: u32, announced: u32) -> Option<u32> {
+        let rate = u64::from(came) * 1000 / u64::from(self.round_trip.max(1));
+        let rate = u32::try_from(rate).unwrap_or(u32::MAX);
+        let has_paid = u64::from(rate) * 8 >= u64::from(self.rate) * 9;
+        let could_come = self.estimate.saturating_sub(announced);
+        let doubled = came.saturating_add(announced).saturating_mul(2).min(self.limit);
+        if !has_paid || came < could_come / 2 || doubled <= self.estimate {
             return None;
         }
         self.rate = rate;
@@ -173,7 +174,7 @@ mod tests {
     fn round(bdp: &mut Bdp, announced: u32, came: u32, took: Duration) -> Option<u32> {
         bdp.granted(came + announced);
         bdp.next = START;
-        bdp.mark = (START, bdp.granted - u64::from(came + announced));
+        bdp.mark = (START, bdp.granted.wrapping_sub(came + announced));
         assert!(bdp.begin(announced.into(), i64::from(came), START));
         bdp.end(0, START + took)
     }
@@ -301,10 +302,10 @@ mod tests {
             let mut bdp = Bdp::new(&Config { max_window: MAX_WINDOW, ..Config::default() });
             for &(octets, took) in &before {
                 bdp.round_trip = took;
-                bdp.judge(octets.into(), 0);
+                bdp.judge(octets, 0);
             }
             bdp.round_trip = took;
-            bdp.judge(last.into(), 0);
+            bdp.judge(last, 0);
             bdp.window().unwrap()
         });
         assert!(estimates[0] <= estimates[1]);
