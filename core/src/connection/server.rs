@@ -33,7 +33,7 @@ pub(super) const RESPONSE_KINDS: usize = 4;
 
 pub(crate) struct ServerState {
     /// Calls that were not accepted yet, oldest first.
-    backlog: VecDeque<CallId>,
+    pub(super) backlog: VecDeque<CallId>,
     /// The next call in the backlog is to be told by an event.
     tells_incoming: bool,
     limits: CallLimits,

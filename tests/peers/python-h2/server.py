@@ -40,8 +40,14 @@ class Session:
         self.h2.update_settings({4: 20_000})
         self.flush()
         while data := self.socket.recv(65536):
-            for event in self.h2.receive_data(data):
-                self.take(event)
+            events = self.h2.receive_data(data)
+            # python-h2 knows already of resets that come later: nothing can be sent on these streams.
+            gone = {event.stream_id for event in events if isinstance(event, h2.events.StreamReset)}
+            for event in events:
+                if getattr(event, "stream_id", None) not in gone or isinstance(event, h2.events.StreamReset):
+                    self.take(event)
+                elif isinstance(event, h2.events.DataReceived):
+                    self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             for number in list(self.streams):
                 self.push(number)
             self.flush()

@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 
+use quickcheck::quickcheck;
+
 use super::super::plain;
 use super::*;
 use crate::http::{HeaderName, Headers, Method, RequestHead, Response, ResponseHead};
@@ -375,5 +377,54 @@ fn a_status_becomes_one_of_http() {
         plain.drive();
         let seen = &plain.seen[0];
         assert_eq!((seen.status(), seen.is_complete, seen.head.as_ref().unwrap().headers.len()), (http, true, 0));
+    }
+}
+
+quickcheck! {
+    /// `h2:P1`, `h2:E5`: however input is cut, and whatever both sides do in between, every request that is answered is
+    /// answered once, as it was meant, and no more of a body is held than its window.
+    fn any_order_of_requests_pieces_and_answers_is_borne(acts: Vec<(u8, u16)>) -> bool {
+        let mut plain = Plain::with(Config { initial_stream_window: 1000, ..Config::default() });
+        // The window binds from its acknowledgement on.
+        plain.drive();
+        let (mut sending, mut accepted) = (Vec::new(), Vec::new());
+        for (act, n) in acts {
+            match act % 6 {
+                0 => sending.push(plain.open(Method::Put, "/", &[])),
+                1 if !sending.is_empty() => {
+                    let key = sending[usize::from(n) % sending.len()];
+                    plain.client.send_data(key, None, Bytes::from(alloc::vec![0; usize::from(n)]));
+                }
+                2 if !sending.is_empty() => {
+                    let key = sending.swap_remove(usize::from(n) % sending.len());
+                    plain.client.finish(key, None);
+                }
+                3 if !sending.is_empty() => {
+                    let key = sending.swap_remove(usize::from(n) % sending.len());
+                    plain.client.reset(key, ErrorCode::CANCEL);
+                }
+                4 => {
+                    while let Some(id) = plain.server.accept() {
+                        plain.server.call(id).unwrap().expect(CallKind::ClientStreaming, plain.now);
+                        accepted.push(id);
+                    }
+                    accepted.iter().for_each(|id| drop(plain.server.call(*id).map(|mut call| call.recv())));
+                }
+                5 if !accepted.is_empty() => {
+                    let id = accepted.swap_remove(usize::from(n) % accepted.len());
+                    let answer = Response { body: Bytes::from(alloc::vec![1; usize::from(n)]), ..Response::from_status(200) };
+                    let call = plain.server.call(id).expect("released by its answer alone");
+                    let _ = call.respond_plain(answer, plain.now);
+                }
+                _ => plain.drive(),
+            }
+            let held = accepted.iter().filter_map(|id| plain.server.calls.get(*id)).map(|call| call.machine.buffered());
+            if held.max().unwrap_or(0) > 1000 {
+                return false;
+            }
+        }
+        plain.drive();
+        let is_right = |seen: &Seen| !seen.is_complete || (seen.status() == 200 && seen.body.iter().all(|&octet| octet == 1));
+        plain.seen.iter().all(is_right) && plain.server.open_calls() == accepted.len() + plain.server.state.backlog.len()
     }
 }
