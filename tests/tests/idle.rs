@@ -192,6 +192,20 @@ fn an_idle_one_of_many_connections_holds_less_than_six_kilobytes() {
     assert_held(&connections, 6 * 1024);
 }
 
+/// The figure of a server with a thousand connections, each of which has served a call and is silent; `--nocapture` shows
+/// it.
+#[test]
+fn a_thousand_idle_connections_hold_less_than_six_megabytes() {
+    let call = [grpc_request(1, "/trirpc.test.v1.Echo/Say"), data(1, &envelope(b"\x0a\x02hi"), true)].concat();
+    let (mut connections, time) = connections(1000);
+    connections.iter_mut().for_each(|connection| connection.receive(&call));
+    time.advance(Duration::from_secs(1));
+    connections.iter_mut().for_each(Connection::poll);
+    let held: i64 = connections.iter().map(|connection| connection.held).sum();
+    println!("1000 idle connections hold {held} bytes of heap");
+    assert!(held < 6 << 20, "{held} bytes");
+}
+
 /// What many streams at once were in, streams with heads of their own and buffers full, is given back once they are
 /// over and the connection is silent.
 #[test]
