@@ -20,6 +20,9 @@ use crate::error::StreamError;
 use crate::http::{HeaderName, Headers, Method, RequestHead, ResponseHead};
 use crate::time::Instant;
 
+/// Most octets of a peer's value that a status repeats.
+pub(super) const MAX_QUOTED: usize = 64;
+
 /// What a request is.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "moved once, into the slot of the call")]
@@ -110,7 +113,8 @@ impl Accepted {
     fn read_fields(&mut self, announced: Announced, headers: &Headers) -> Result<(), Status> {
         let (version, expected) = self.spec.marker;
         if let Some(value) = headers.get(version).filter(|value| self.spec.is_versioned && *value != expected) {
-            let text = format!("{version} is `{}`: this server speaks `{expected}`", value.escape_ascii());
+            let quoted = value.get(..MAX_QUOTED).unwrap_or(value).escape_ascii();
+            let text = format!("{version} is `{quoted}`: this server speaks `{expected}`");
             return Err(Status::invalid_argument(text));
         }
         let timeouts = self.spec.timeouts.iter();

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use bytes::Buf;
 
+use super::accept::MAX_QUOTED;
 use super::*;
 use crate::call::{CallLimits, Code, Encodings, Protocol, ServiceVariant};
 use crate::http::{HeaderName, Method, RequestHead};
@@ -203,6 +204,19 @@ fn the_timeout_becomes_a_deadline_or_a_failure() {
         let head = trailers_only(&mut call);
         assert_eq!(head.status, 200);
         assert_eq!(head.headers.get(&HeaderName::GRPC_STATUS).unwrap(), "3");
+    }
+}
+
+/// `h2:A43`, `h2:E5`: of a version that is not ours no more is repeated than tells which it is.
+#[test]
+fn a_foreign_version_is_quoted_no_longer_than_need_be() {
+    const LONG: &str =
+        "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999";
+    for (value, quoted) in [("2", "2"), (LONG, LONG.split_at(MAX_QUOTED).0)] {
+        let lines = [("content-type", "application/proto"), ("connect-protocol-version", value)];
+        let call = accepted(LIMITS, &lines);
+        let text = call.failure().expect("a version that is not ours").message().to_string();
+        assert_eq!(text, format!("connect-protocol-version is `{quoted}`: this server speaks `1`"));
     }
 }
 
