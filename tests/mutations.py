@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Takes rules out of the code, one at a time, and looks whether the tests that claim them fail.
 
-    tests/mutations.py              every entry of tests/mutations.toml, about twenty seconds each
+    tests/mutations.py              every entry of tests/mutations.toml, about half a minute each
     tests/mutations.py K5 T4        those of these rules
     tests/mutations.py --draw 40    ids of docs/http2.md for new entries, by a seeded shuffle
 
