@@ -205,6 +205,7 @@ fn a_body_may_be_taken_piece_by_piece() {
         });
         let mut config = Config::default();
         config.initial_stream_window = 65_535;
+        config.adaptive_window = false;
         let mut client = connect_to(serve(router, config)).await;
         let request = Request::builder().method(Method::PUT).uri("http://test/").body(()).expect("a request");
         let (response, mut stream) = client.send_request(request, false).expect("sent");
