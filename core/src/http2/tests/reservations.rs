@@ -310,3 +310,19 @@ fn three_interleaved_uploads_of_four_mebibytes_end() {
     }
     assert!(granted >= 3 * LEN, "all of it was paid for, and nothing was taken");
 }
+
+/// `h2:P3`: a client's stream that has ended keeps what its unread octets need until it is released, and no longer.
+#[test]
+fn a_closed_stream_gives_back_at_its_release() {
+    let mut client = Bench::client();
+    let key = client.opened(0);
+    client.engine.finish(key, None);
+    let response = client.headers(1, RESPONSE, false);
+    client.feed(&response);
+    let mut upload = [Upload::new(1, key, 300_000)];
+    drive(&mut client, &mut upload);
+    client.feed(&data_frame(1, b"", true));
+    assert_eq!(client.engine.reservations.total(), 300_000 - WINDOW);
+    client.engine.release(key);
+    assert_eq!(client.engine.reservations.total(), 0);
+}
