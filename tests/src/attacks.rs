@@ -188,7 +188,7 @@ impl<R: Owner> Victim<R> {
         let now = Instant::ZERO + Duration::from_secs(1000);
         Self {
             conn: R::connect(Arc::new(attack.config.clone()), now),
-            input: RecvBuf::new(16 * 1024),
+            input: RecvBuf::from(&attack.config),
             output: Transmit::new(),
             now,
             reads: attack.reads,

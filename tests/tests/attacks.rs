@@ -31,6 +31,25 @@ fn every_attack_ends_as_it_should_and_within_its_memory() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// `h2:E5`, `h2:P3`: with the limits of the small profiles, too, no attack makes a connection hold more than
+/// [`Config::memory_bound`] says.
+#[test]
+fn no_attack_exceeds_the_bound_of_small_profiles() {
+    let mut wrong = Vec::new();
+    let profiles = [("embedded", Config::embedded()), ("many connections", Config::server_many_connections())];
+    for (profile, config) in profiles {
+        let bound = config.memory_bound();
+        for mut attack in catalogue().into_iter().filter(|attack| attack.config == Config::default()) {
+            attack.config = config.clone();
+            let report = attack.play(|| Duration::ZERO);
+            if report.peak > bound as i64 {
+                wrong.push(format!("{profile}: {} {}: {} of {bound}", attack.ids, attack.name, report.peak));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 /// `h2:A50`: a connection that is opened and left costs its state and its greeting; tables come with the first use.
 #[test]
 fn a_new_connection_allocates_next_to_nothing() {
