@@ -15,8 +15,9 @@ use crate::error::{ConnectionError, ErrorCode, OpenError, PeerMisbehaved, Timeou
 use crate::hpack;
 use crate::http::{DeadlineField, Headers, Method, RequestHead, ResponseHead};
 use crate::http2::Side;
-use crate::http2::abuse::{Abuse, Bucket};
+use crate::http2::abuse::Abuse;
 use crate::http2::bdp::Bdp;
+use crate::http2::dribble::Dribbles;
 use crate::http2::flow::{RecvWindow, SendWindow};
 use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
 use crate::http2::memo::Memo;
@@ -131,8 +132,7 @@ pub(crate) struct Http2 {
     pub(super) shared_heads: SharedHeads,
 
     pub(super) abuse: Abuse,
-    /// DATA frames that may leave although the peer's window cuts them small.
-    pub(super) dribbles: Bucket,
+    pub(super) dribbles: Dribbles,
     pub(crate) keepalive: KeepAlive,
     pub(super) timers: TimerTable,
     pub(super) stalls: DeadlineQueue<StreamKey>,
@@ -197,7 +197,7 @@ impl Http2 {
             handed: Handed::default(),
             shared_heads: SharedHeads::new(config.max_known_heads),
             abuse: Abuse::new(&config, now),
-            dribbles: Bucket::new(config.max_dribbles, config.dribbles_per_second, now),
+            dribbles: Dribbles::new(&config, now),
             keepalive: KeepAlive::new(&config, now),
             timers: TimerTable::default(),
             stalls: DeadlineQueue::new(),

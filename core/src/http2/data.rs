@@ -171,11 +171,10 @@ impl Http2 {
         let eligible = stream.body.eligible();
         let allowed = stream.send_window.available().min(self.send_window.available());
         let n = stream.body.frame_len(eligible.min(allowed).min(MAX_DATA));
-        let dribbles = self.would_dribble(eligible, allowed);
-        if n == 0 || (dribbles && !self.dribbles.take(1, self.now)) {
+        let dribbles = self.dribbles.would(eligible, allowed);
+        if n == 0 || (dribbles && !self.dribbles.take(self.now)) {
             return;
         }
-        let Some(stream) = self.streams.get_mut(key) else { return };
         let end = n == stream.body.len() && matches!(stream.end, End::OnData);
         frame::data_header(self.arena.reserve(HEADER_LEN), stream.id, n as u32, end);
         if let Some(body) = stream.body.made() {
@@ -202,28 +201,20 @@ impl Http2 {
 
     /// `n` octets of DATA were written: both windows pay.
     fn sent_data(&mut self, key: StreamKey, n: usize, dribbles: bool) {
-        let worth_a_frame = self.worth_a_frame();
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.send_window.take(n);
         self.send_window.take(n);
         if dribbles {
             stream.dribbled = stream.dribbled.saturating_add(n as u32);
-            if (stream.dribbled as usize) < worth_a_frame {
+            if !self.dribbles.add_up(stream.dribbled) {
                 return;
             }
-        } else if !self.dribbles.is_full() && n >= worth_a_frame {
-            self.dribbles.give(1);
+        } else {
+            self.dribbles.sent(n);
         }
         stream.dribbled = 0;
         stream.stalled_since = None;
         self.abuse.useful_frame();
-    }
-
-    /// Would a frame of what `allowed` lets through of `eligible` octets be small only because the peer's window is? Such
-    /// frames cost much and move little (RFC 1122 §4.2.3.4 has the same of TCP).
-    #[inline]
-    pub(super) fn would_dribble(&self, eligible: usize, allowed: usize) -> bool {
-        allowed < eligible && allowed < self.worth_a_frame()
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `settings` | both sides' SETTINGS |
 //! | `flow` | windows |
 //! | `data` | what the calls give, and how it is cut into frames |
+//! | `dribble` | which DATA is worth a frame |
 //! | `stream` | one stream: state, what it still sends, what it may receive |
 //! | `store` | all streams: slots, ids, closed ids |
 //! | `sched` | whose turn it is to send |
@@ -32,6 +33,7 @@ mod bdp;
 mod block;
 mod connection;
 mod data;
+mod dribble;
 mod end;
 mod flow;
 mod memo;

@@ -27,9 +27,6 @@ const CONTROL_QUEUE_EXCESS: usize = 10;
 /// How long a stream that the peer's windows let dribble waits before it tries again.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// DATA of so many octets never waits for a larger window, whatever else counts as useful.
-const MAX_WORTH: usize = 1024;
-
 /// What was handed to the transport, and how much of it was written.
 ///
 /// What is left in [`Transmit`] is what was not written: from its length at each poll follows whether the
@@ -41,7 +38,7 @@ pub(super) struct Handed {
     /// Octets left in `Transmit` at the end of the last poll.
     left: usize,
     /// Control frames written to the arena since the last poll.
-    fresh: usize,
+    fresh: u32,
     /// Control frames handed over, each group with the value of `octets` at its end.
     groups: VecDeque<(u64, usize)>,
     /// Sum over `groups`.
@@ -55,7 +52,7 @@ pub(super) struct Handed {
 impl Handed {
     /// Control frames that were not written yet.
     fn control_frames(&self) -> usize {
-        self.in_groups + self.fresh
+        self.in_groups + self.fresh as usize
     }
 
     /// Octets that were left with the transport at the last poll.
@@ -87,8 +84,9 @@ impl Handed {
         self.octets += pushed as u64;
         self.left = left;
         if self.fresh > 0 {
-            self.in_groups += self.fresh;
-            self.groups.push_back((self.octets, core::mem::take(&mut self.fresh)));
+            let fresh = core::mem::take(&mut self.fresh) as usize;
+            self.in_groups += fresh;
+            self.groups.push_back((self.octets, fresh));
         }
     }
 }
@@ -145,13 +143,7 @@ impl Http2 {
 
     /// Does the connection's window let DATA through that is worth a frame, or may a few octets leave?
     fn is_window_open(&self) -> bool {
-        let available = self.send_window.available();
-        available >= self.worth_a_frame() || (available > 0 && !self.dribbles.is_empty())
-    }
-
-    /// Octets that are always worth a frame of their own.
-    pub(super) fn worth_a_frame(&self) -> usize {
-        (self.config.useful_data as usize).clamp(1, MAX_WORTH)
+        self.dribbles.opens(self.send_window.available())
     }
 
     fn watch_writes(&mut self, out: &Transmit) {
@@ -355,15 +347,16 @@ impl Http2 {
         if !stream.has_output() {
             return;
         }
-        let eligible = stream.body.eligible();
+        let (eligible, own, shared) =
+            (stream.body.eligible(), stream.send_window.available(), self.send_window.available());
         if !stream.is_sendable() {
             self.stall(key);
-        } else if self.would_dribble(eligible, self.send_window.available()) && !self.is_window_open() {
+        } else if self.dribbles.would(eligible, shared) && !self.dribbles.opens(shared) {
             self.park(key);
-        } else if self.would_dribble(eligible, self.stream_window(key)) && self.dribbles.is_empty() {
+        } else if self.dribbles.would(eligible, own) && self.dribbles.is_spent() {
             self.hold(key);
             self.stall(key);
-        } else if let Some(stream) = self.streams.get_mut(key) {
+        } else {
             self.sched.enqueue(key, stream);
         }
     }
@@ -392,10 +385,6 @@ impl Http2 {
             stream.linger_watched = true;
             self.lingers.insert(self.now + TRY_AGAIN, key);
         }
-    }
-
-    fn stream_window(&self, key: StreamKey) -> usize {
-        self.streams.get(key).map_or(0, |stream| stream.send_window.available())
     }
 
     /// The stream waits for a window of the peer's: for no longer than `send_stall_timeout`.
