@@ -3,12 +3,6 @@
 
 use super::*;
 
-fn server_with(change: impl FnOnce(&mut Config)) -> Bench {
-    let mut config = Config::default();
-    change(&mut config);
-    Bench::connected(Side::Server, config, &[])
-}
-
 /// Requests that reached the application, and whether the connection lives.
 fn count(events: &[Incoming]) -> (usize, bool) {
     let requests = events.iter().filter(|event| matches!(event, Incoming::Request { .. })).count();

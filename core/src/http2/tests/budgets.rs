@@ -3,18 +3,6 @@
 
 use super::*;
 
-fn server_with(change: impl FnOnce(&mut Config)) -> Bench {
-    let mut config = Config::default();
-    change(&mut config);
-    Bench::connected(Side::Server, config, &[])
-}
-
-fn client_with(change: impl FnOnce(&mut Config)) -> Bench {
-    let mut config = Config::default();
-    change(&mut config);
-    Bench::connected(Side::Client, config, &[])
-}
-
 /// Why the connection ended, if it did.
 fn end(events: &[Incoming]) -> Option<&'static str> {
     match events.last() {

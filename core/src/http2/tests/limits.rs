@@ -4,18 +4,6 @@
 use super::*;
 use crate::error::OpenError;
 
-fn server_with(change: impl FnOnce(&mut Config)) -> Bench {
-    let mut config = Config::default();
-    change(&mut config);
-    Bench::connected(Side::Server, config, &[])
-}
-
-fn client_with(change: impl FnOnce(&mut Config)) -> Bench {
-    let mut config = Config::default();
-    change(&mut config);
-    Bench::connected(Side::Client, config, &[])
-}
-
 /// `max_concurrent_streams`, h2spec 5.1.2: the stream above the limit is refused (see `streams` for what
 /// becomes of it).
 #[test]

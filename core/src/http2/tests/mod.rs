@@ -200,6 +200,20 @@ pub(super) fn trailers() -> Headers {
     headers
 }
 
+/// A connected server with what `change` makes of the default limits.
+fn server_with(change: impl FnOnce(&mut Config)) -> Bench {
+    let mut config = Config::default();
+    change(&mut config);
+    Bench::connected(Side::Server, config, &[])
+}
+
+/// The same for a client.
+fn client_with(change: impl FnOnce(&mut Config)) -> Bench {
+    let mut config = Config::default();
+    change(&mut config);
+    Bench::connected(Side::Client, config, &[])
+}
+
 impl Bench {
     /// Before any octet came in.
     pub(super) fn fresh(side: Side, config: Config) -> Self {
