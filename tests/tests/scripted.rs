@@ -33,5 +33,6 @@ fn we_and_the_h2_crate_finish_every_call_that_nobody_disturbs() {
         cross_h2(&[&[u8::from(is_server)][..], &script].concat());
         true
     }
-    QuickCheck::new().rng(Gen::new(300)).quickcheck(property as fn(bool, Vec<u8>) -> bool);
+    // However many are asked for of others: an oracle of large header lists reads them bit by bit.
+    QuickCheck::new().tests(100).rng(Gen::new(300)).quickcheck(property as fn(bool, Vec<u8>) -> bool);
 }

@@ -8,7 +8,7 @@ use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallKind, CallOptions, Code, MethodSpec, Recv, Status};
 use trirpc_core::{CallId, Client, Connection, Endpoint, HttpVersion};
 
-use super::{Io, MAX_STEPS, MAX_TURNS, Ours, config, context, is_farewell, read, size, start, write};
+use super::{Io, LAST_WINDOW, MAX_STEPS, MAX_TURNS, Ours, config, context, is_farewell, read, size, start, write};
 use crate::input::Input;
 use crate::random::Random;
 use crate::trace::Side;
@@ -229,7 +229,8 @@ impl World {
     fn settle(&mut self) {
         let mut has_window = false;
         for _ in 0..MAX_TURNS {
-            has_window = has_window || self.theirs.as_mut().is_none_or(|it| it.set_initial_window_size(65_535).is_ok());
+            has_window =
+                has_window || self.theirs.as_mut().is_none_or(|it| it.set_initial_window_size(LAST_WINDOW).is_ok());
             let mut moved = self.turn();
             for index in 0..self.calls.len() {
                 if !self.calls[index].is_finished {
@@ -240,8 +241,11 @@ impl World {
                 }
             }
             self.served.iter_mut().for_each(Served::step);
-            if !moved && self.calls.iter().all(|call| call.id.is_none()) {
-                break;
+            if !moved {
+                if self.calls.iter().all(|call| call.id.is_none()) {
+                    break;
+                }
+                self.ours.wait();
             }
         }
         for (index, call) in self.calls.iter().enumerate() {

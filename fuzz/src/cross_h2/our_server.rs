@@ -10,7 +10,9 @@ use trirpc_core::buf::Encoded;
 use trirpc_core::call::{CallKind, Code, Metadata, Recv, Status};
 use trirpc_core::{CallId, Connection, HttpVersion, Server};
 
-use super::{Io, MAX_STEPS, MAX_TURNS, Ours, config, context, envelope, is_farewell, read, size, start, write};
+use super::{
+    Io, LAST_WINDOW, MAX_STEPS, MAX_TURNS, Ours, config, context, envelope, is_farewell, read, size, start, write,
+};
 use crate::input::Input;
 use crate::random::Random;
 use crate::trace::Side;
@@ -245,7 +247,8 @@ impl World {
     fn settle(&mut self) {
         let (mut quiet, mut has_window) = (0, false);
         for _ in 0..MAX_TURNS {
-            has_window = has_window || self.theirs.as_mut().is_none_or(|it| it.set_initial_window_size(65_535).is_ok());
+            has_window =
+                has_window || self.theirs.as_mut().is_none_or(|it| it.set_initial_window_size(LAST_WINDOW).is_ok());
             let moved = self.turn();
             self.echo();
             for call in &mut self.calls {
@@ -253,6 +256,9 @@ impl World {
                 call.step();
             }
             quiet = if moved { 0 } else { quiet + 1 };
+            if !moved {
+                self.ours.wait();
+            }
             if quiet > 10 && self.calls.iter().all(|call| call.outcome.is_some()) {
                 break;
             }
