@@ -19,6 +19,10 @@ const MAX_PATHS: usize = 24;
 /// Most fields that are remembered for [`Policy::Again`], by a hash each; fewer with a small table.
 const SIGHTINGS: usize = 256;
 
+/// Sightings that share a row. With one each, two fields that repeat and happen to fall on the same place would never be
+/// known again, and the size of blocks would hang on what the hash makes of them.
+const WAYS: usize = 4;
+
 /// Chains for the names that are not known.
 const CUSTOM_CHAINS: usize = 32;
 
@@ -35,8 +39,8 @@ pub struct Encoder {
     /// Number of the newest entry of each chain: one for each known name, then [`CUSTOM_CHAINS`].
     /// Numbers of entries that are gone end a chain, so nothing is ever removed.
     chains: Vec<u64>,
-    /// Hashes of fields that were seen, each in a place of its own until another one takes it.
-    sightings: Vec<u32>,
+    /// Hashes of fields that were seen. Those that fall on the same row push each other out, the latest first in it.
+    sightings: Vec<[u32; WAYS]>,
     /// Largest size that we use, whatever the peer allows.
     own_cap: usize,
     /// The peer once allowed less than we used: from then on the table does not grow.
@@ -223,15 +227,23 @@ impl Encoder {
     }
 
     /// Whether this field was among the last that were asked about; remembers it.
-    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn is_seen_again(&mut self, name: &HeaderName, value: &[u8]) -> bool {
         self.is_repeatable = false;
         if self.sightings.is_empty() {
-            self.sightings = vec![0; (self.own_cap / 16).clamp(1, SIGHTINGS)];
+            self.sightings = vec![[0; WAYS]; (self.own_cap / 16).clamp(WAYS, SIGHTINGS) / WAYS];
         }
         let sighting = hash(hash(0, name.as_bytes()), value);
-        let place = sighting as usize % self.sightings.len();
-        mem::replace(&mut self.sightings[place], sighting) == sighting
+        let row = sighting as usize % self.sightings.len();
+        let Some(row) = self.sightings.get_mut(row) else { return false };
+        // The latest comes first, and what it pushes out is the one that was not asked about for longest.
+        let mut pushed = sighting;
+        for place in row {
+            pushed = mem::replace(place, pushed);
+            if pushed == sighting {
+                return true;
+            }
+        }
+        false
     }
 }
 

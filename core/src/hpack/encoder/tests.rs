@@ -133,6 +133,16 @@ fn unknown_fields_enter_when_they_are_seen_again_soon() {
     assert_eq!(pair.entries(), 0);
 }
 
+/// Fields whose hashes fall on the same row are known again all the same: what a block takes must not hang on luck.
+#[test]
+fn many_fields_that_take_turns_are_all_seen_again() {
+    let mut encoder = encoder();
+    let values: Vec<_> = (0..64u32).map(|i| format!("{:x}", i.pow(5).wrapping_mul(7919))).collect();
+    let name = HeaderName::from_static("x-shard");
+    assert!(values.iter().all(|value| !encoder.is_seen_again(&name, value.as_bytes())));
+    assert!(values.iter().all(|value| encoder.is_seen_again(&name, value.as_bytes())));
+}
+
 /// `h2:N3`: no field may evict more than half of the table, or take more than three quarters of it.
 #[test]
 fn a_large_field_does_not_sweep_the_table() {
