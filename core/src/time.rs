@@ -7,6 +7,7 @@ pub(crate) use deadlines::DeadlineQueue;
 pub(crate) use timers::TimerTable;
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
@@ -14,32 +15,35 @@ use core::time::Duration;
 ///
 /// `std::time::Instant` is absent or panics off-host, so drivers pass this one. A clock that goes
 /// backwards is clamped by the connection to the last `now` it saw.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(
+    /// One more than the nanoseconds since the epoch, so that an instant that may be absent takes no more room.
+    NonZeroU64,
+);
 
 impl Instant {
     /// The epoch.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
 
     /// The point `nanos` nanoseconds after the epoch (584 years fit).
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Time from `earlier` to `self`, zero if `earlier` is later.
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 
     /// The point in ticks of 2^20 nanoseconds, about a millisecond. They come round after 52 days: half an instant, for
     /// spans that are short.
     pub(crate) const fn ticks(self) -> u32 {
-        (self.0 >> 20) as u32
+        (self.as_nanos() >> 20) as u32
     }
 
     /// Time since a point that was at `ticks`, to a tick.
@@ -51,6 +55,12 @@ impl Instant {
     pub fn saturating_add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
     }
 }
 
@@ -74,7 +84,7 @@ impl Sub for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", Duration::from_nanos(self.0))
+        write!(f, "{:?}", Duration::from_nanos(self.as_nanos()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use trirpc_core::buf::{MessageBuf, Run};
+use trirpc_core::buf::{Encoded, MessageBuf, Run};
 use trirpc_core::call::{Codec, Metadata, Status};
 
 use crate::cancel::{Cancelled, poll_parent};
@@ -54,13 +54,14 @@ impl<T> Sender<T> {
         message: &'a T,
         compress: bool,
     ) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
-        let mut encoded = None;
+        // Boxed, for only large messages have it, and the future of every handler that sends has room for it.
+        let mut encoded: Option<Box<Encoded>> = None;
         poll_fn(move |cx| {
             let typed = Typed::new(self.codec, message);
-            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
+            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take().map(|encoded| *encoded), compress };
             let poll = self.raw.poll_send(&mut outgoing, cx);
             if poll.is_pending() {
-                encoded = outgoing.encoded;
+                encoded = outgoing.encoded.map(Box::new);
             }
             poll
         })
@@ -96,22 +97,32 @@ impl<T> fmt::Debug for Sender<T> {
 pub struct Streaming<T: 'static> {
     raw: RawReceiver,
     codec: &'static dyn Codec<T>,
-    /// Messages that were taken together with the last one.
-    ahead: Run,
+    /// Messages that were taken together with the last one, while there are any.
+    ahead: Option<Box<Run>>,
+    /// Boxed, for a server has none of it, and many of its calls wait for a message.
+    beside: Option<Box<Beside>>,
+    ended: bool,
+}
+
+/// What a client has beside the messages.
+#[derive(Default)]
+struct Beside {
     headers: Option<Metadata>,
     trailers: Option<Metadata>,
     /// The served call that this one belongs to.
     parent: Option<Cancelled>,
-    ended: bool,
 }
 
 impl<T> Streaming<T> {
     pub(crate) fn new(raw: RawReceiver, codec: &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
-        Self { raw, codec, ahead: Run::default(), headers, trailers: None, parent: None, ended: false }
+        let beside = headers.map(|headers| Box::new(Beside { headers: Some(headers), ..Beside::default() }));
+        Self { raw, codec, ahead: None, beside, ended: false }
     }
 
     pub(crate) fn within(mut self, parent: Option<Cancelled>) -> Self {
-        self.parent = parent;
+        if parent.is_some() {
+            self.beside.get_or_insert_default().parent = parent;
+        }
         self
     }
 
@@ -129,15 +140,16 @@ impl<T> Streaming<T> {
     /// # Errors
     /// The status of a call that ended without.
     pub async fn headers(&mut self) -> Result<&Metadata, Status> {
-        if self.headers.is_none() {
-            self.headers = Some(poll_fn(|cx| self.raw.poll_head(cx)).await?);
+        let beside = self.beside.get_or_insert_default();
+        if beside.headers.is_none() {
+            beside.headers = Some(poll_fn(|cx| self.raw.poll_head(cx)).await?);
         }
-        Ok(self.headers.get_or_insert_default())
+        Ok(beside.headers.get_or_insert_default())
     }
 
     /// The metadata that came with the status: known once [`next`](Self::next) has returned `None`.
     pub fn trailers(&self) -> Option<&Metadata> {
-        self.trailers.as_ref()
+        self.beside.as_ref()?.trailers.as_ref()
     }
 
     /// As [`next`](Self::next), for hand-written futures.
@@ -146,7 +158,7 @@ impl<T> Streaming<T> {
     /// As there.
     #[inline]
     pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
-        let message = match self.ahead.next_message() {
+        let message = match self.ahead.as_mut().and_then(|ahead| ahead.next_message()) {
             Some(message) => decode(self.codec, message),
             None => match ready!(self.poll_received(cx)) {
                 Ok(None) => return Poll::Ready(Ok(None)),
@@ -156,9 +168,11 @@ impl<T> Streaming<T> {
         };
         if message.is_err() {
             self.ended = true;
-            self.ahead = Run::default();
+            self.ahead = None;
         }
-        self.ahead.release_spent();
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.messages() == 0) {
+            self.ahead = None;
+        }
         Poll::Ready(message.map(Some))
     }
 
@@ -167,15 +181,22 @@ impl<T> Streaming<T> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
-        let received = match self.raw.poll_recv(cx, Some(&mut self.ahead)) {
+        let mut ahead = Run::default();
+        let received = match self.raw.poll_recv(cx, Some(&mut ahead)) {
             Poll::Ready(received) => received,
-            Poll::Pending => Err(ready!(poll_parent(&mut self.parent, cx))),
+            Poll::Pending => match &mut self.beside {
+                Some(beside) => Err(ready!(poll_parent(&mut beside.parent, cx))),
+                None => return Poll::Pending,
+            },
         };
+        if ahead.messages() > 0 {
+            self.ahead = Some(Box::new(ahead));
+        }
         Poll::Ready(match received {
             Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::End(trailers)) => {
                 self.ended = true;
-                self.trailers = Some(trailers);
+                self.beside.get_or_insert_default().trailers = Some(trailers);
                 Ok(None)
             }
             Err(status) => Err(status),

@@ -1,5 +1,7 @@
 //! The body of a request or a response, whichever shape the dialect gives it.
 
+use alloc::boxed::Box;
+
 use bytes::{Buf, Bytes};
 
 use super::envelope::{PREFIX, Terms, too_large};
@@ -11,15 +13,17 @@ use crate::buf::{BufferPool, Landing, MessageBuf, Run};
 /// Cuts a body, however it is split, into messages.
 ///
 /// What cuts is made when the first octets come. A body that comes whole, and is one message, needs none of it, and
-/// gives the same.
+/// gives the same. A call that waits for a body, as those of streams often do, has no memory for one.
 #[derive(Debug)]
 pub(crate) enum Decoder {
     /// Nothing came yet.
     Fresh(Fresh),
+    /// Nothing came, and nothing is wanted.
+    Discarded,
     /// The message that was the body.
     Whole(Whole),
-    Envelopes(envelope::Decoder),
-    Unframed(unframed::Decoder),
+    Envelopes(Box<envelope::Decoder>),
+    Unframed(Box<unframed::Decoder>),
 }
 
 /// What is known before a body comes.
@@ -46,9 +50,12 @@ impl Fresh {
     /// What cuts a body that comes in parts.
     fn begin(self) -> Decoder {
         match self.body {
-            Body::Envelopes => Decoder::Envelopes(envelope::Decoder::new(self.terms)),
-            Body::Bare => Decoder::Unframed(unframed::Decoder::Message(bare::Decoder::new(self.terms, self.expected))),
-            Body::Plain => Decoder::Unframed(unframed::Decoder::Octets(plain::Decoder::default())),
+            Body::Envelopes => Decoder::Envelopes(Box::new(envelope::Decoder::new(self.terms))),
+            Body::Bare => {
+                let message = bare::Decoder::new(self.terms, self.expected);
+                Decoder::Unframed(Box::new(unframed::Decoder::Message(message)))
+            }
+            Body::Plain => Decoder::Unframed(Box::new(unframed::Decoder::Octets(plain::Decoder::default()))),
         }
     }
 
@@ -69,6 +76,12 @@ impl Fresh {
 }
 
 impl Decoder {
+    /// Most bytes of memory beside the decoder itself, without octets and what they are put together with.
+    pub(crate) const MAX_BOXED: usize = {
+        let (envelopes, unframed) = (size_of::<envelope::Decoder>(), size_of::<unframed::Decoder>());
+        if envelopes > unframed { envelopes } else { unframed }
+    };
+
     #[inline]
     pub(crate) const fn new(body: Body, max_message: usize) -> Self {
         Self::Fresh(Fresh { body, terms: Terms { max_message, encoding: None }, expected: None })
@@ -112,7 +125,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The body begins, or is not wanted.
+    /// The body begins.
     #[inline]
     fn begin(&mut self) {
         if let Self::Fresh(fresh) = self {
@@ -130,7 +143,7 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.push(data, landing),
             Self::Unframed(decoder) => decoder.push(data, landing),
-            Self::Fresh(_) | Self::Whole(_) => Ok(()),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => Ok(()),
         }
     }
 
@@ -141,13 +154,15 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.extend(octets, landing),
             Self::Unframed(decoder) => decoder.extend(octets, landing),
-            Self::Fresh(_) | Self::Whole(_) => false,
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => false,
         }
     }
 
     /// The body ended where a message may end; see [`is_partial`](Self::is_partial).
     pub(crate) fn end(&mut self) {
-        self.begin();
+        if matches!(self, Self::Fresh(fresh) if fresh.body != Body::Envelopes) {
+            self.begin();
+        }
         if let Self::Unframed(decoder) = self {
             decoder.end();
         }
@@ -157,7 +172,7 @@ impl Decoder {
     #[inline]
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         match self {
-            Self::Fresh(_) => None,
+            Self::Fresh(_) | Self::Discarded => None,
             Self::Whole(whole) => {
                 whole.octets = 0;
                 whole.message.take()
@@ -171,14 +186,14 @@ impl Decoder {
     pub(crate) fn pull_run(&mut self, max: usize, pool: &mut BufferPool) -> Run {
         match self {
             Self::Envelopes(decoder) => decoder.pull_run(max, pool),
-            Self::Fresh(_) | Self::Whole(_) | Self::Unframed(_) => Run::default(),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) | Self::Unframed(_) => Run::default(),
         }
     }
 
     /// Whether a message can be pulled.
     pub(crate) fn is_ready(&self) -> bool {
         match self {
-            Self::Fresh(_) => false,
+            Self::Fresh(_) | Self::Discarded => false,
             Self::Whole(whole) => whole.message.is_some(),
             Self::Envelopes(decoder) => decoder.is_ready(),
             Self::Unframed(decoder) => decoder.is_ready(),
@@ -188,7 +203,7 @@ impl Decoder {
     /// Messages of which at least one octet arrived, pulled ones included.
     pub(crate) fn begun(&self) -> u64 {
         match self {
-            Self::Fresh(_) => 0,
+            Self::Fresh(_) | Self::Discarded => 0,
             Self::Whole(_) => 1,
             Self::Envelopes(decoder) => decoder.begun(),
             Self::Unframed(decoder) => decoder.begun(),
@@ -200,15 +215,15 @@ impl Decoder {
         match self {
             Self::Envelopes(decoder) => decoder.is_partial(),
             // Only the end of the body ends its message.
-            Self::Fresh(_) | Self::Whole(_) | Self::Unframed(_) => false,
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) | Self::Unframed(_) => false,
         }
     }
 
     /// Octets still missing of the message at the front, as far as is known; 0 if one can be pulled.
     pub(crate) fn need(&self) -> usize {
         match self {
-            Self::Fresh(fresh) => fresh.begin().need(),
-            Self::Whole(_) => 0,
+            Self::Fresh(Fresh { body: Body::Bare, terms, expected }) => bare::Decoder::new(*terms, *expected).need(),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => 0,
             Self::Envelopes(decoder) => decoder.need(),
             Self::Unframed(decoder) => decoder.need(),
         }
@@ -217,7 +232,7 @@ impl Decoder {
     /// Octets received and not pulled, prefixes included.
     pub(crate) fn buffered(&self) -> usize {
         match self {
-            Self::Fresh(_) => 0,
+            Self::Fresh(_) | Self::Discarded => 0,
             Self::Whole(whole) => whole.octets,
             Self::Envelopes(decoder) => decoder.buffered(),
             Self::Unframed(decoder) => decoder.buffered(),
@@ -227,7 +242,7 @@ impl Decoder {
     /// Moves what was received and not pulled out of the receive windows, each octet once.
     pub(crate) fn detach(&mut self) {
         match self {
-            Self::Fresh(_) => {}
+            Self::Fresh(_) | Self::Discarded => {}
             Self::Whole(whole) => {
                 if let Some(message) = whole.message.as_mut().filter(|_| !whole.is_detached) {
                     message.detach(0);
@@ -241,9 +256,9 @@ impl Decoder {
 
     /// Drops everything received and refuses what is still to come.
     pub(crate) fn discard(&mut self) {
-        self.begin();
         match self {
-            Self::Fresh(_) => {}
+            Self::Fresh(_) => *self = Self::Discarded,
+            Self::Discarded => {}
             Self::Whole(whole) => *whole = Whole { message: None, octets: 0, is_detached: true },
             Self::Envelopes(decoder) => decoder.discard(),
             Self::Unframed(decoder) => decoder.discard(),

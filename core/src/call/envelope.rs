@@ -259,7 +259,8 @@ impl Decoder {
 #[derive(Clone, Copy, Debug, Default)]
 struct Prefix {
     octets: [u8; PREFIX],
-    read: usize,
+    /// So many of them: at most [`PREFIX`].
+    read: u8,
 }
 
 impl Prefix {
@@ -270,10 +271,11 @@ impl Prefix {
         reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
     )]
     fn fill(&mut self, data: &mut impl Buf) -> Option<(u8, usize)> {
-        let n = (PREFIX - self.read).min(data.remaining());
-        data.copy_to_slice(&mut self.octets[self.read..self.read + n]);
-        self.read += n;
-        if self.read < PREFIX {
+        let read = usize::from(self.read);
+        let n = (PREFIX - read).min(data.remaining());
+        data.copy_to_slice(&mut self.octets[read..read + n]);
+        self.read += n as u8; // at most `PREFIX`
+        if read + n < PREFIX {
             return None;
         }
         self.read = 0;

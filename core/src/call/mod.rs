@@ -35,6 +35,7 @@ use crate::buf::MessageBuf;
 
 pub use crate::encodings::Encodings;
 pub use base64::InvalidBase64;
+pub(crate) use body::Decoder as BodyDecoder;
 pub use client::{ClientCall, Outcome};
 pub(crate) use client::{Plan, Reply, request_rest};
 pub use codec::{Codec, EncodeBuf};

@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::server::RESPONSE_KINDS;
 use super::{Client, Connection, Server};
 use crate::buf::{BufferPool, RecvBuf};
-use crate::call::{Accepted, ClientCall, Reply, ServerCall, Status};
+use crate::call::{Accepted, BodyDecoder, ClientCall, Reply, ServerCall, Status};
 use crate::config::Config;
 use crate::event::CallId;
 use crate::http2::{Side, memory};
@@ -91,7 +91,9 @@ impl MemoryBound {
             connection,
             input: RecvBuf::max_bytes(config),
             tables: memory::tables(config),
-            streams: memory::streams(config, calls).saturating_add(slots).saturating_add(calls.saturating_mul(queued)),
+            streams: memory::streams(config, calls)
+                .saturating_add(slots)
+                .saturating_add(calls.saturating_mul(queued + BodyDecoder::MAX_BOXED)),
             heads: streams.saturating_mul(list.saturating_mul(lists).saturating_add(call)).saturating_add(list),
             messages: messages(config, alone),
             sending: streams.saturating_mul(memory::sending(config)),

@@ -153,42 +153,41 @@ type Value = Box<dyn Any>;
 /// Values by their type; at most one of each.
 #[derive(Default)]
 pub struct Extensions {
-    /// Few, so that looking through them is quicker than hashing.
-    values: Vec<(TypeId, Value)>,
+    /// Few, so that looking through them is quicker than hashing; and mostly none.
+    #[expect(clippy::box_collection, reason = "every call has room for it")]
+    values: Option<Box<Vec<(TypeId, Value)>>>,
 }
 
 impl Extensions {
     /// The value of type `T`.
     pub fn get<T: 'static>(&self) -> Option<&T> {
-        self.values.get(self.place::<T>()?)?.1.downcast_ref()
+        self.values.as_ref()?.get(self.place::<T>()?)?.1.downcast_ref()
     }
 
     pub(super) fn clear(&mut self) {
-        if !self.values.is_empty() {
-            self.values.clear();
-        }
+        self.values = None;
     }
 
     /// Adds a value and returns the one of its type that was there before.
     pub fn insert<T: MaybeSend + crate::MaybeSync + 'static>(&mut self, value: T) -> Option<T> {
         let before = self.remove();
-        self.values.push((TypeId::of::<T>(), Box::new(value)));
+        self.values.get_or_insert_default().push((TypeId::of::<T>(), Box::new(value)));
         before
     }
 
     /// Takes the value of type `T`.
     pub fn remove<T: 'static>(&mut self) -> Option<T> {
         let place = self.place::<T>()?;
-        self.values.swap_remove(place).1.downcast().ok().map(|value| *value)
+        self.values.as_mut()?.swap_remove(place).1.downcast().ok().map(|value| *value)
     }
 
     fn place<T: 'static>(&self) -> Option<usize> {
-        self.values.iter().position(|(id, _)| *id == TypeId::of::<T>())
+        self.values.as_ref()?.iter().position(|(id, _)| *id == TypeId::of::<T>())
     }
 }
 
 impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Extensions").field("len", &self.values.len()).finish()
+        f.debug_struct("Extensions").field("len", &self.values.as_ref().map_or(0, |values| values.len())).finish()
     }
 }

@@ -25,7 +25,6 @@ pub(super) const MAX_QUOTED: usize = 64;
 
 /// What a request is.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "moved once, into the slot of the call")]
 pub enum Accept {
     /// A call. It may have [failed](ServerCall::failure) already.
     Call(ServerCall),
