@@ -208,8 +208,8 @@ def g15():
             yield Row("G15", f"{task} {lists}: instructions to libnghttp2's {number(theirs)}", ours / theirs, 1, 0.6, unit="×")
             if task == "decode":
                 yield Row("G15", f"{task} {lists}: instructions", ours, None, 1200 if lists == "plain" else None)
-                later = f"{task} {lists}: allocations a block, in the second half of a connection"
-                yield Row("G15", later, line["later_allocations"], 0)
+                again = f"{task} {lists}: allocations a block of lists that go once more over the same connection"
+                yield Row("G15", again, line["allocations_again"], 0)
                 yield Row("G15", f"{task} {lists}: allocations a block, with those that fill the table", line["allocations"])
             elif lists == "corpus":
                 yield Row("G15", "bytes a block of the corpus", line["wire_bytes"], 108)

@@ -10,8 +10,11 @@ use super::strings::Strings;
 use super::{DEFAULT_TABLE_SIZE, DecodeError, FIRST_DYNAMIC, huffman, integer, static_table};
 use crate::http::{Field, HeaderName};
 
-/// Room for a Huffman string that is kept for the next, in bytes.
+/// Room for Huffman strings that is made at once, in bytes.
 const ROOM: usize = 1024;
+
+/// Most room for them that is kept for the next block, in bytes.
+const KEPT_ROOM: usize = 8 * 1024;
 
 /// Room made at once for the strings of fields, in bytes, to begin with. Neighbours share it: they come and go together.
 const FIRST_CHUNK: usize = 256;
@@ -191,7 +194,7 @@ impl Decoder {
         self.strings.begin_anew();
         let size = self.decode_block(&mut Reader { rest: block }, limits, emit)?;
         self.poisoned = false;
-        if self.decoded.len() > ROOM {
+        if self.decoded.len() > KEPT_ROOM {
             self.decoded = Vec::new();
         }
         Ok(size)

@@ -140,6 +140,17 @@ struct Prepared<L: Library> {
     wire: usize,
 }
 
+impl<L: Library> Prepared<L> {
+    fn new(connection: &Connection) -> Self {
+        let blocks = blocks::<Nghttp2>(connection);
+        Self {
+            lists: connection.iter().map(L::list).collect(),
+            wire: blocks.iter().map(Vec::len).sum(),
+            blocks: blocks.iter().map(|block| L::block(block)).collect(),
+        }
+    }
+}
+
 fn blocks<L: Library>(connection: &Connection) -> Vec<Vec<u8>> {
     let mut library = L::new();
     let encode = |list| {
@@ -160,10 +171,15 @@ fn lists<L: Library>(blocks: &[Vec<u8>]) -> Connection {
     blocks.iter().map(decode).collect()
 }
 
-/// The one function inside of which a profiler counts: some blocks of a connection. Returns the length of what was
-/// encoded or decoded.
+/// The one function inside of which a profiler counts: all blocks of a connection. Returns the length of what was encoded
+/// or decoded.
 #[inline(never)]
-fn measured<L: Library>(
+fn measured<L: Library>(task: Task, library: &mut L, connection: &Prepared<L>, out: &mut Vec<u8>) -> usize {
+    run_blocks(task, library, connection, 0..connection.blocks.len(), out)
+}
+
+#[inline(always)]
+fn run_blocks<L: Library>(
     task: Task,
     library: &mut L,
     connection: &Prepared<L>,
@@ -185,14 +201,25 @@ fn measured<L: Library>(
     black_box(length)
 }
 
+/// Allocations for the blocks of a connection on which the same lists went before: its tables have their size by then.
+fn allocations_again<L: Library>(task: Task, connection: &Connection, out: &mut Vec<u8>) -> u64 {
+    let twice = Prepared::<L>::new(&[&connection[..], &connection[..]].concat());
+    let (half, all) = (connection.len(), 2 * connection.len());
+    let mut library = L::new();
+    run_blocks(task, &mut library, &twice, 0..half, out);
+    let before = Allocations::now();
+    run_blocks(task, &mut library, &twice, half..all, out);
+    (Allocations::now() - before).calls
+}
+
 /// What all blocks came to.
 #[derive(Default)]
 struct Total {
     blocks: u64,
     wire: u64,
     allocations: u64,
-    /// Blocks of the second half of each connection, and what was allocated for them: the tables are there by then.
-    later: [u64; 2],
+    /// Blocks that went once more over the same connection, and what was allocated for them.
+    again: [u64; 2],
 }
 
 fn run<L: Library>(task: Task, connections: &[Connection], repetitions: usize) -> Total {
@@ -200,32 +227,22 @@ fn run<L: Library>(task: Task, connections: &[Connection], repetitions: usize) -
         assert_eq!(&lists::<L>(&blocks::<Nghttp2>(connection)), connection, "reads what libnghttp2 writes");
         assert_eq!(&lists::<Nghttp2>(&blocks::<L>(connection)), connection, "writes what libnghttp2 reads");
     }
-    let prepare = |connection: &Connection| {
-        let blocks = blocks::<Nghttp2>(connection);
-        Prepared::<L> {
-            lists: connection.iter().map(L::list).collect(),
-            wire: blocks.iter().map(Vec::len).sum(),
-            blocks: blocks.iter().map(|block| L::block(block)).collect(),
-        }
-    };
-    let prepared: Vec<_> = connections.iter().map(prepare).collect();
+    let prepared: Vec<_> = connections.iter().map(Prepared::<L>::new).collect();
     let mut out = Vec::with_capacity(ROOM);
     let mut total = Total::default();
+    for connection in connections {
+        total.again[0] += connection.len() as u64;
+        total.again[1] += allocations_again::<L>(task, connection, &mut out);
+    }
     for _ in 0..repetitions {
         for connection in &prepared {
             let mut library = L::new();
-            let blocks = connection.blocks.len();
-            let half = blocks / 2;
             let before = Allocations::now();
-            let mut length = measured(task, &mut library, connection, 0..half, &mut out);
-            let between = Allocations::now();
-            length += measured(task, &mut library, connection, half..blocks, &mut out);
+            let length = measured(task, &mut library, connection, &mut out);
             let after = Allocations::now();
-            total.blocks += blocks as u64;
+            total.blocks += connection.blocks.len() as u64;
             total.wire += if task == Task::Encode { length } else { connection.wire } as u64;
             total.allocations += (after - before).calls;
-            total.later[0] += (blocks - half) as u64;
-            total.later[1] += (after - between).calls;
         }
     }
     total
@@ -249,14 +266,14 @@ fn main() {
         "httlib" => run::<Httlib>(what, &connections, repetitions),
         other => panic!("no library is called `{other}`"),
     };
-    let Total { blocks, wire, allocations, later } = total;
+    let Total { blocks, wire, allocations, again } = total;
     let each = |total: u64, blocks: u64| (total as f64 / blocks as f64 * 100.0).round() / 100.0;
     println!(
         "{}",
         json!({
             "library": library, "task": task, "set": set, "blocks": blocks,
             "wire_bytes": each(wire, blocks), "allocations": each(allocations, blocks),
-            "later_allocations": each(later[1], later[0]),
+            "allocations_again": each(again[1], again[0]),
         })
     );
 }

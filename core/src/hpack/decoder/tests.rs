@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 
 use bytes::BytesMut;
 
-use super::super::DEFAULT_TABLE_SIZE;
-use super::super::tests::{NO_LIMITS, decode, field};
+use super::super::tests::{NO_LIMITS, decode, encode, field};
+use super::super::{DEFAULT_TABLE_SIZE, Encoder};
 use super::*;
 
 fn hex(text: &str) -> Bytes {
@@ -363,4 +363,21 @@ fn the_generation_rises_with_the_tables() {
     let before = decoder.generation();
     decoder.set_max_table_size(DEFAULT_TABLE_SIZE - 1);
     assert!(decoder.generation() > before);
+}
+
+/// G15: long strings that come again and again take no new memory, and one that is out of the ordinary leaves none behind.
+#[test]
+fn room_for_long_strings_is_kept_up_to_a_limit() {
+    let block = |len: usize| {
+        let mut encoder = Encoder::new(0);
+        let value = Bytes::from(alloc::vec![b'a'; len]);
+        encode(&mut encoder, &[Field { name: HeaderName::COOKIE, value, sensitive: false }])
+    };
+    let mut decoder = decoder();
+    for (len, kept) in [(2000, true), (2000, true), (2 * KEPT_ROOM, false), (2000, true)] {
+        assert_eq!(decode(&mut decoder, &block(len)).expect("a valid block")[0].value.len(), len);
+        assert_eq!((2000..=KEPT_ROOM).contains(&decoder.decoded.len()), kept, "{len}");
+    }
+    decoder.release_idle();
+    assert_eq!(decoder.decoded.capacity(), 0);
 }
