@@ -199,23 +199,19 @@ impl ServerCall {
         }
     }
 
-    /// All octets of the request's body, and its end: [`handle_data`](Self::handle_data) and
-    /// [`handle_end`](Self::handle_end) in one step.
+    /// All octets of the request's body, and its end, if they are one message that may be kept:
+    /// [`handle_data`](Self::handle_data) and [`handle_end`](Self::handle_end) in one step.
+    ///
+    /// # Errors
+    /// The body is something else, and nothing happened.
     #[inline]
-    pub(crate) fn handle_whole(&mut self, body: Bytes, landing: &mut Landing<'_>) {
-        if !self.is_receiving() {
-            return;
+    pub(crate) fn handle_whole(&mut self, body: Bytes) -> Result<(), Bytes> {
+        if self.is_receiving() {
+            self.decoder.push_whole(body)?;
+            self.state = State::Ended;
+            self.check_cardinality();
         }
-        match self.decoder.push_whole(body) {
-            Ok(()) => {
-                self.state = State::Ended;
-                self.check_cardinality();
-            }
-            Err(body) => {
-                self.handle_data_in(body, landing);
-                self.handle_end(None);
-            }
-        }
+        Ok(())
     }
 
     /// [`expect`](Self::expect), and [`recv`](Self::recv) of the message if there is to be one only and the request has

@@ -13,7 +13,7 @@ use super::plain::{IsPlain, is_plain};
 use super::recent::{Recent, may_recur};
 use super::role::{Behaviour, Server};
 use super::view::CallMut;
-use crate::buf::{Encoded, FlushPolicy, Landing};
+use crate::buf::{Encoded, FlushPolicy};
 use crate::call::{
     Accepted, CallKind, CallLimits, Code, Codec, End, Metadata, Protocol, ResponseKind, ServerCall, ServiceVariant,
     Status, success_trailers,
@@ -147,14 +147,14 @@ impl Connection<Server> {
     }
 
     /// Keeps the call of a request for the application to accept, unless its head is refused; `receive` gives it what
-    /// came with the head.
+    /// came with the head, and returns the body if that is not to be received in one step.
     #[inline]
     fn begin_call(
         &mut self,
         stream: StreamKey,
         head: Arc<RequestHead>,
         now: Instant,
-        receive: impl FnOnce(&mut ServerCall, &mut Landing<'_>),
+        receive: impl FnOnce(&mut ServerCall) -> Result<(), Bytes>,
     ) {
         let accepted = match self.state.accepted(head) {
             Ok(accepted) => accepted,
@@ -177,9 +177,12 @@ impl Connection<Server> {
         if core::mem::take(&mut self.state.tells_incoming) {
             self.events.push(Event::Incoming);
         }
-        receive(&mut call.machine, &mut Landing { pool: &mut self.landing_pool, may_come: 0 });
+        let received = receive(&mut call.machine);
         if call.machine.failure().is_some() {
             self.settle(id);
+        }
+        if let Err(body) = received {
+            self.receive_in_steps(id, stream, body, true);
         }
     }
 
@@ -393,10 +396,11 @@ impl Behaviour for Server {
     }
 
     fn request(conn: &mut Connection<Self>, stream: StreamKey, head: Arc<RequestHead>, end: bool, now: Instant) {
-        conn.begin_call(stream, head, now, |call, _| {
+        conn.begin_call(stream, head, now, |call| {
             if end {
                 call.handle_end(None);
             }
+            Ok(())
         });
     }
 
@@ -407,7 +411,7 @@ impl Behaviour for Server {
         body: Bytes,
         now: Instant,
     ) {
-        conn.begin_call(stream, head, now, |call, landing| call.handle_whole(body, landing));
+        conn.begin_call(stream, head, now, |call| call.handle_whole(body));
     }
 
     fn whole_response(

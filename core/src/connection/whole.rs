@@ -12,13 +12,13 @@ use bytes::Bytes;
 use super::Connection;
 use super::calls::Signal;
 use super::client::is_closing;
-use super::role::{Behaviour, Client, Server};
+use super::role::{Behaviour, Client, Machine, Role, Server};
 use super::view::CallMut;
 use crate::buf::{FlushPolicy, Landing, MessageBuf};
 use crate::call::{CallKind, Outcome};
 use crate::event::CallId;
 use crate::http::{Headers, ResponseHead};
-use crate::http2::StreamKey;
+use crate::http2::{Side, StreamKey};
 use crate::time::Instant;
 
 impl CallMut<'_, Server> {
@@ -106,18 +106,47 @@ impl Connection<Client> {
     ) {
         let index = id.index() as u32;
         self.with(index, |conn, id| Client::response(conn, id, head, false));
-        let end = trailers.is_none();
-        let goes_on = if end { self.http.end_whole(stream) } else { self.http.is_live(stream) };
-        if let Some(call) = self.calls.get_mut(id).filter(|_| goes_on) {
-            let paid = call.machine.buffered() + body.len();
-            call.machine.handle_data_in(body, &mut Landing { pool: &mut self.landing_pool, may_come: 0 });
-            if end {
-                call.machine.handle_end(None);
-            }
-            self.delivered(id, stream, paid);
-        }
+        self.receive_in_steps(id, stream, body, trailers.is_none());
         if let Some(trailers) = trailers.filter(|_| self.http.end_whole(stream)) {
             self.with(index, |conn, id| Client::trailers(conn, id, trailers));
         }
+    }
+}
+
+impl<R: Role> Connection<R> {
+    /// Hands a body that is whole to its call frame by frame; `ends` if the last frame ends the peer's half. What may not be
+    /// kept costs the stream at the frame that shows it, and not at the end.
+    #[cold]
+    pub(super) fn receive_in_steps(&mut self, id: CallId, stream: StreamKey, mut body: Bytes, ends: bool) {
+        let Some(frames) = self.http.in_frames(stream, u32::try_from(body.len()).unwrap_or(u32::MAX)) else {
+            let goes_on = match R::SIDE {
+                Side::Client if ends => self.http.end_whole(stream),
+                Side::Client => self.http.is_live(stream),
+                Side::Server => true,
+            };
+            if goes_on {
+                self.receive(id, stream, body, ends);
+            }
+            return;
+        };
+        for (len, is_last) in frames {
+            let end = ends && is_last;
+            if !self.http.receive_frame(stream, len, end) {
+                return;
+            }
+            self.receive(id, stream, body.split_to(body.len().min(len as usize)), end);
+        }
+    }
+
+    /// Hands octets that were taken off the input to a call.
+    fn receive(&mut self, id: CallId, stream: StreamKey, octets: Bytes, end: bool) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        let paid = call.machine.buffered() + octets.len();
+        let may_come = if end { 0 } else { self.http.may_come(stream) };
+        call.machine.handle_data(octets, &mut Landing { pool: &mut self.landing_pool, may_come });
+        if end {
+            call.machine.handle_end();
+        }
+        self.delivered(id, stream, paid);
     }
 }

@@ -23,13 +23,14 @@ use crate::http2::frame::{self, DEFAULT_WINDOW, MAX_WINDOW};
 use crate::http2::memo::Memo;
 use crate::http2::ping::KeepAlive;
 use crate::http2::recv::Parser;
-use crate::http2::reserve::{Outcome, Reservations};
+use crate::http2::reserve::Reservations;
 use crate::http2::sched::Scheduler;
 use crate::http2::send::Handed;
 use crate::http2::settings::{LocalSettings, PeerSettings};
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Closed, End, Head, Phase, Queued, Stream, StreamState};
 use crate::http2::template::{Block, SharedHeads, Template};
+use crate::http2::whole::Joined;
 use crate::time::{DeadlineQueue, Instant, TimerTable};
 
 /// Largest chunk that output is copied into, in octets: one that is used again is still in the processor's cache.
@@ -109,6 +110,8 @@ pub(crate) struct Http2 {
     pub(super) parser: Parser,
     /// Octets that were left in the receive window when there was nothing more to say.
     pub(super) unread: usize,
+    /// The last body of several frames that was received in one step.
+    pub(super) joined: Joined,
     pub(super) decoder: hpack::Decoder,
     pub(super) memo: Memo,
     pub(super) encoder: hpack::Encoder,
@@ -180,6 +183,7 @@ impl Http2 {
             now,
             parser: Parser::new(side),
             unread: 0,
+            joined: Joined::default(),
             decoder: hpack::Decoder::new(LocalSettings::initial_header_table_size()).spare(config.header_table),
             memo: Memo::new(config.max_known_heads),
             encoder: hpack::Encoder::new(config.header_table),
@@ -379,6 +383,10 @@ impl Http2 {
     /// Ends the stream in both directions. A stream that is not on the wire yet leaves no trace there; one
     /// that is closed already is left alone.
     pub(crate) fn reset(&mut self, key: StreamKey, code: ErrorCode) {
+        if self.is_end_arriving(key) {
+            // The peer has ended its half, of which we have not read all: how much must not decide what it is told.
+            self.received_end(key);
+        }
         let Some(stream) = self.streams.get(key) else { return };
         let (state, id) = (stream.state, stream.id);
         if state.is_closed() || self.terminal.is_some() {
@@ -390,35 +398,11 @@ impl Http2 {
         self.close(key, Closed::WeReset);
     }
 
-    /// The application took `n` octets of what [`Incoming::Data`] brought.
-    pub(crate) fn consumed(&mut self, key: StreamKey, n: usize) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        self.reservations.consumed(stream, n);
-        note_update(&mut self.updates, key, stream);
-        self.admit_reservations();
-    }
-
     /// The way to the peer was measured: may the connection's window be larger?
     pub(super) fn path_measured(&mut self) {
         let Some(window) = self.bdp.end(self.recv_window.window(), self.now) else { return };
         if let Ok(more @ 1..) = u32::try_from(i64::from(window) - self.recv_window.target()) {
             self.recv_window.raise(more);
-        }
-    }
-
-    /// The call misses `n` octets of the message it waits for: see [`reserve`](super::reserve).
-    pub(crate) fn need(&mut self, key: StreamKey, n: usize) {
-        let n = n.saturating_sub(self.arriving(key));
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.released || stream.state.remote().is_none() {
-            return;
-        }
-        match self.reservations.need(key, stream, n) {
-            Outcome::Noted => {
-                self.note_update(key);
-                self.admit_reservations();
-            }
-            Outcome::Impossible => self.give_up(key, ErrorCode::ENHANCE_YOUR_CALM),
         }
     }
 
@@ -459,12 +443,6 @@ impl Http2 {
         self.shared_heads.clear();
         self.events.shrink_to_fit();
         self.handed.release_idle();
-    }
-
-    /// Octets of DATA that the peer may still send on the stream without an update from us.
-    pub(crate) fn may_come(&self, key: StreamKey) -> usize {
-        let window = self.streams.get(key).map_or(0, |stream| stream.recv_window.window());
-        usize::try_from(window).unwrap_or(0).saturating_add(self.arriving(key))
     }
 
     /// The call's owner is gone: nothing is reported any more. What a server has finished is still sent;

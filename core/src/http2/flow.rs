@@ -140,6 +140,14 @@ impl RecvWindow {
         Ok(())
     }
 
+    /// Takes back that `n` octets were [received](Self::receive).
+    pub(crate) fn unreceive(&mut self, n: u32) {
+        let n = i64::from(n).min(self.buffered);
+        self.window += n;
+        self.buffered -= n;
+        self.check();
+    }
+
     /// A payload of `n` octets, at most [`window`](Self::window), arrived and was taken at once.
     pub(crate) fn pass(&mut self, n: u32) {
         let n = i64::from(n);

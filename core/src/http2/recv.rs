@@ -532,6 +532,16 @@ impl Http2 {
         }
     }
 
+    /// Is the DATA frame in progress the one that ends the peer's half of `key`, and is that half open still?
+    pub(super) fn is_end_arriving(&self, key: StreamKey) -> bool {
+        match self.parser.state {
+            State::Data(Data { stream, end: true, .. }) if stream == Some(key) => {
+                self.streams.get(key).is_some_and(|stream| stream.state.remote().is_some())
+            }
+            _ => false,
+        }
+    }
+
     fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
         let n = data.left.min(input.len());
         if n == 0 && data.left > 0 {

@@ -24,7 +24,9 @@
 use alloc::collections::VecDeque;
 
 use crate::config::Config;
+use crate::error::ErrorCode;
 use crate::http2::Side;
+use crate::http2::connection::{Http2, note_update};
 use crate::http2::frame::MAX_WINDOW;
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::Stream;
@@ -232,5 +234,41 @@ impl Reservations {
         if stream.reserved == 0 && was_incomplete {
             self.incomplete -= 1;
         }
+    }
+}
+
+impl Http2 {
+    /// The application took `n` octets of what [`Incoming::Data`](super::connection::Incoming::Data) brought.
+    pub(crate) fn consumed(&mut self, key: StreamKey, n: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        self.reservations.consumed(stream, n);
+        note_update(&mut self.updates, key, stream);
+        self.admit_reservations();
+    }
+
+    /// The call misses `n` octets of the message it waits for.
+    pub(crate) fn need(&mut self, key: StreamKey, n: usize) {
+        // Behind the end nothing comes, whatever room there is.
+        if self.is_end_arriving(key) {
+            return;
+        }
+        let n = n.saturating_sub(self.arriving(key));
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.released || stream.state.remote().is_none() {
+            return;
+        }
+        match self.reservations.need(key, stream, n) {
+            Outcome::Noted => {
+                self.note_update(key);
+                self.admit_reservations();
+            }
+            Outcome::Impossible => self.give_up(key, ErrorCode::ENHANCE_YOUR_CALM),
+        }
+    }
+
+    /// Octets of DATA that the peer may still send on the stream without an update from us.
+    pub(crate) fn may_come(&self, key: StreamKey) -> usize {
+        let window = self.streams.get(key).map_or(0, |stream| stream.recv_window.window());
+        usize::try_from(window).unwrap_or(0).saturating_add(self.arriving(key))
     }
 }

@@ -37,17 +37,26 @@ struct Body<'a> {
 
 /// DATA frames of one body that are received in one step, at most. Of a message of 16 KiB, what the envelope adds is in the
 /// second; of more than a few frames, a body is better put together in memory that serves one after the other.
-const MAX_FRAMES: u8 = 4;
+const MAX_FRAMES: usize = 4;
 
 /// How a body is cut into several frames.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Pieces {
-    /// Octets of the first.
-    first: u32,
-    /// Frames behind it.
+    /// Octets of each, and zeros behind the last.
+    lens: [u32; MAX_FRAMES],
+    /// Frames behind the first.
     further: u8,
     /// Of these, such as do not end the stream, and yet count as useful work.
     useful: u8,
+}
+
+/// A body that was made one piece.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Joined {
+    /// Whose it is.
+    id: u32,
+    /// Octets of each frame but the last, which has the rest, and zeros behind them.
+    lens: [u32; MAX_FRAMES - 1],
 }
 
 impl Pieces {
@@ -59,14 +68,12 @@ impl Pieces {
     /// Moves the pieces, the first at the front of `octets`, together over the headers: the room of these is behind them
     /// then.
     fn join(self, octets: &mut [u8]) {
-        let mut joined = self.first as usize;
-        let mut at = joined;
-        for _ in 0..self.further {
-            let Some(header) = octets.get(at..).and_then(<[u8]>::first_chunk::<HEADER_LEN>) else { return };
-            let piece = at + HEADER_LEN..at + HEADER_LEN + FrameHeader::decode(*header).len as usize;
+        let [first, further @ ..] = self.lens.map(|len| len as usize);
+        let (mut at, mut joined) = (first, first);
+        for len in further.into_iter().take(self.further.into()) {
+            let piece = at + HEADER_LEN..at + HEADER_LEN + len;
             debug_assert!(piece.end <= octets.len(), "they lie there whole");
             at = piece.end;
-            let len = piece.len();
             octets.copy_within(piece, joined);
             joined += len;
         }
@@ -158,7 +165,7 @@ impl Http2 {
         let window = self.local.intended(self.local.stream_window().into());
         let (body, pieces) = self.pieces_ahead(id, length, window, input.data()).filter(|(body, _)| body.end)?;
         let len = body.len;
-        self.take_pieces(pieces, input);
+        self.take_pieces(id, pieces, input);
         self.took_request(len);
         self.parser.skip(pieces.gaps());
         Some(len as usize)
@@ -189,7 +196,7 @@ impl Http2 {
         let mut ending = self.ending_ahead(id, &body)?;
         let len = body.len;
         ending.octets += pieces.gaps();
-        self.take_pieces(pieces, input);
+        self.take_pieces(id, pieces, input);
         self.took_response(key, len, &ending);
         Some((len as usize, ending.trailers))
     }
@@ -197,7 +204,10 @@ impl Http2 {
     // ---- what both have in common ----------------------------------------------------------------
 
     /// Makes `pieces`, whose first is behind the header that is next, one piece that is next.
-    fn take_pieces(&mut self, pieces: Pieces, input: &mut RecvBuf) {
+    fn take_pieces(&mut self, id: u32, pieces: Pieces, input: &mut RecvBuf) {
+        let mut lens = [0; MAX_FRAMES - 1];
+        lens.iter_mut().zip(pieces.lens).take(pieces.further.into()).for_each(|(len, piece)| *len = piece);
+        self.joined = Joined { id, lens };
         (0..pieces.useful).for_each(|_| self.abuse.useful_frame());
         input.skip(HEADER_LEN);
         pieces.join(input.data_mut());
@@ -234,6 +244,44 @@ impl Http2 {
         } else {
             self.close(key, Closed::Ended);
             self.streams.remove(key);
+        }
+        true
+    }
+
+    /// The owner of a whole message wants its body, of `len` octets, as it came, for how much of it there is at a time
+    /// decides what becomes of it. If it came in several frames, the stream is again as it was in front of the first, to
+    /// [receive](Self::receive_frame) them one by one: the length of each, and whether it is the last.
+    #[cold]
+    pub(crate) fn in_frames(&mut self, key: StreamKey, len: u32) -> Option<impl Iterator<Item = (u32, bool)> + use<>> {
+        let Joined { id, lens } = core::mem::take(&mut self.joined);
+        let stream = self.streams.get_mut(key).filter(|stream| stream.id == id)?;
+        match stream.state {
+            StreamState::HalfClosedRemote(local) => stream.state = StreamState::Open { local, remote: Phase::Body },
+            _ => stream.recv_window.unreceive(len),
+        }
+        let rest = len.saturating_sub(lens.iter().sum());
+        Some(lens.into_iter().take_while(|&len| len > 0).map(|len| (len, false)).chain([(rest, true)]))
+    }
+
+    /// Of a body that is received as it came: DATA of `len` octets. False if the stream is of no use any more.
+    #[cold]
+    pub(crate) fn receive_frame(&mut self, key: StreamKey, len: u32, end: bool) -> bool {
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.state.remote().is_some()) else {
+            return false;
+        };
+        // That it holds them was looked at.
+        let _ = stream.recv_window.receive(len);
+        self.reservations.received(stream, len as usize);
+        if let Some(due) = &mut stream.content_length {
+            *due = due.saturating_sub(len.into());
+        }
+        match (end, self.side) {
+            (true, Side::Client) => return self.end_whole(key),
+            (true, Side::Server) => self.received_end(key),
+            (false, _) => {
+                self.note_update(key);
+                self.admit_reservations();
+            }
         }
         true
     }
@@ -287,15 +335,13 @@ impl Http2 {
         octets: &'a [u8],
     ) -> Option<(Body<'a>, Pieces)> {
         let mut body = self.body_ahead(id, None, window, octets).filter(|body| !body.end)?;
-        let mut pieces = Pieces { first: body.len, further: 0, useful: 0 };
+        let mut pieces = Pieces { lens: [body.len, 0, 0, 0], further: 0, useful: 0 };
         while !body.end && body.rest.get(3) == Some(&Kind::DATA.0) {
             let next = self.body_ahead(id, None, window, body.rest)?;
             pieces.useful += u8::from(!next.end && self.abuse.is_useful(next.len as usize, false));
             pieces.further += 1;
+            *pieces.lens.get_mut(usize::from(pieces.further))? = next.len;
             body = Body { len: body.len + next.len, ..next };
-            if pieces.further == MAX_FRAMES {
-                return None;
-            }
         }
         let is_all = i64::from(body.len) <= window.min(self.recv_window.window())
             && length.is_none_or(|length| length == u64::from(body.len));

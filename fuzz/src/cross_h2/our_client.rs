@@ -88,7 +88,7 @@ impl World {
                     view.cancel(Code::Cancelled, self.ours.now);
                 }
             }
-            63..=80 => self.served.iter_mut().for_each(Served::step),
+            63..=80 => self.serve(),
             81 | 82 => self.reset_theirs(octet),
             83..=85 => {
                 let window = [0, 1, 100, 65_535, 1 << 20][usize::from(octet % 5)];
@@ -184,13 +184,20 @@ impl World {
 
     fn reset_theirs(&mut self, octet: u8) {
         let reasons = [h2::Reason::CANCEL, h2::Reason::INTERNAL_ERROR, h2::Reason::REFUSED_STREAM];
-        self.served.retain(|served| !served.is_done);
         let number = self.served.len().max(1);
         if let Some(served) = self.served.get_mut(usize::from(octet) % number) {
             self.calls[served.call].disturbed = true;
             served.respond.send_reset(reasons[usize::from(octet) % 3]);
             served.is_done = true;
+            self.serve();
         }
+    }
+
+    /// A step of each request. Those that are done are let go: until then `h2` takes what it has of them for unread, and
+    /// the connection's window stays as small.
+    fn serve(&mut self) {
+        self.served.iter_mut().for_each(Served::step);
+        self.served.retain(|served| !served.is_done);
     }
 
     /// A turn of both; whether anything moved.
@@ -240,7 +247,7 @@ impl World {
                     moved = true;
                 }
             }
-            self.served.iter_mut().for_each(Served::step);
+            self.serve();
             if !moved {
                 if self.calls.iter().all(|call| call.id.is_none()) {
                     break;
