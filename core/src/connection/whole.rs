@@ -96,6 +96,7 @@ impl Connection<Client> {
 
     /// Hands a response that is whole to its call as if it came frame by frame: what the call has no use for any more
     /// once it reset the stream is dropped.
+    #[inline(never)]
     fn finish_in_steps(
         &mut self,
         id: CallId,

@@ -1,4 +1,4 @@
-//! What others think of our HTTP/2: h2spec, python-h2 as a strict peer, and the tools that people have at hand, against
+//! What others think of our HTTP/2: h2spec, python-h2 as a strict peer, its HPACK, and the tools that people have at hand, against
 //! `tri serve --fallback` and against our client. Prints a line for each case; one that fails, fails the run.
 //!
 //! What each case needs is installed by `tests/peers/install.sh`; what cannot be had is left out, and said so.
@@ -6,6 +6,7 @@
 
 mod h2spec;
 mod strict;
+mod tables;
 mod tools;
 
 use std::io;
@@ -46,6 +47,7 @@ const CASES: &[Case] = &[
     Case { name: "h2spec, our client", part: h2spec::PART, run: h2spec::client },
     Case { name: "python-h2, our server", part: strict::PART, run: strict::server },
     Case { name: "python-h2, our client", part: strict::PART, run: strict::client },
+    Case { name: "python-hpack", part: tables::PART, run: tables::python },
     Case { name: "curl", part: tools::PART, run: tools::curl },
     Case { name: "nghttp", part: tools::PART, run: tools::nghttp },
     Case { name: "h2load", part: tools::PART, run: tools::h2load },
