@@ -5,6 +5,7 @@
 //! early count against the streams that ended otherwise, and refused streams against those that were accepted. Whatever
 //! is exceeded ends the connection with ENHANCE_YOUR_CALM and a debug text of its own. The figures are fields of
 //! [`Config`].
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::config::Config;
 use crate::error::{ErrorCode, PeerMisbehaved};
@@ -31,6 +32,10 @@ impl Bucket {
     }
 
     /// Takes `n` tokens; false if there are not that many.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "between instants of which the later comes first there is no time"
+    )]
     pub(crate) fn take(&mut self, n: u64, now: Instant) -> bool {
         let elapsed = u64::try_from((now - self.at).as_nanos()).unwrap_or(u64::MAX);
         self.at = self.at.max(now);
@@ -138,6 +143,7 @@ impl Abuse {
 
     /// Server: a stream was accepted.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "once a stream, of which there are 2^30")]
     pub(crate) fn accepted(&mut self) {
         self.accepted += 1;
     }
@@ -151,6 +157,7 @@ impl Abuse {
     /// no answer yet, and hardly time for one.
     ///
     /// Each stream that ends otherwise earns one reset: a busy client cancels more than an idle one.
+    #[expect(clippy::arithmetic_side_effects, reason = "once a stream, of which there are 2^30")]
     pub(crate) fn peer_reset(&mut self, early: bool, closed: u32, now: Instant) -> Result<(), PeerMisbehaved> {
         self.early.resets += 1;
         let ended = closed.saturating_sub(self.early.resets);

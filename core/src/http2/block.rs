@@ -1,4 +1,5 @@
 //! Header blocks on the way in: gathered if they are cut, decoded once, turned into heads and trailers.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 
@@ -115,6 +116,7 @@ impl Http2 {
         Ok(Step::Progress)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "both are compared with limits after each step")]
     pub(super) fn continue_block(&mut self, header: FrameHeader) -> Checked<()> {
         if let Some(block) = &mut self.parser.block {
             block.continuations += 1;
@@ -150,6 +152,7 @@ impl Http2 {
         Ok(())
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "`n` octets are a part of those that are left")]
     pub(super) fn fragment(&mut self, left: usize, padding: usize, last: bool, input: &mut RecvBuf) -> Checked<Step> {
         let Some(block) = &mut self.parser.block else { return Ok(Step::Progress) };
         let n = left.min(input.len());
@@ -426,6 +429,6 @@ fn make_room(scratch: &mut Vec<u8>, n: usize, max: usize) {
     let needed = scratch.len().saturating_add(n);
     if needed > scratch.capacity() {
         let wanted = scratch.capacity().saturating_mul(2).min(max).max(needed);
-        scratch.reserve_exact(wanted - scratch.len());
+        scratch.reserve_exact(wanted.saturating_sub(scratch.len()));
     }
 }

@@ -1,4 +1,5 @@
 //! Flow-control windows (RFC 9113 §5.2, §6.9): arithmetic and the policy of updates, nothing else.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::http2::frame::MAX_WINDOW;
 
@@ -29,6 +30,7 @@ impl SendWindow {
     }
 
     /// Takes `n` octets, at most [`available`](Self::available).
+    #[expect(clippy::arithmetic_side_effects, reason = "what is left of a window of 31 bits")]
     pub(crate) fn take(&mut self, n: usize) {
         debug_assert!(n <= self.available());
         self.0 -= n as i64;
@@ -40,6 +42,10 @@ impl SendWindow {
     }
 
     /// A change of SETTINGS_INITIAL_WINDOW_SIZE by `delta`.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "both have 31 bits and a sign: however often SETTINGS change, what they add up to is the difference of two windows"
+    )]
     pub(crate) fn shift(&mut self, delta: i64) -> Result<(), Overflow> {
         let shifted = self.0 + delta;
         if shifted > i64::from(MAX_WINDOW) {
@@ -81,6 +87,10 @@ const SMALL_TARGET: i64 = 64 * 1024;
 /// Credit that is worth an update of a stream whatever the target; twice that of the connection.
 const LARGEST_STEP: i64 = 256 * 1024;
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "each of the four has 34 bits at most: windows have 31, and what they are raised by has 32, of reservations and of growth together"
+)]
 impl RecvWindow {
     /// A window of a stream that the peer already knows to be `initial`.
     pub(crate) fn new(initial: u32) -> Self {
@@ -218,6 +228,7 @@ impl RecvWindow {
 }
 
 /// How much credit makes an update due, by the policy.
+#[expect(clippy::arithmetic_side_effects, reason = "twice the largest step, at most")]
 fn due_from(target: i64, is_of_connection: bool) -> i32 {
     let twice = if is_of_connection && target > SMALL_TARGET { 2 } else { 1 };
     // Negative where SETTINGS lowered the target below zero: whatever credit there is, is due.

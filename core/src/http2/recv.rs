@@ -4,6 +4,7 @@
 //! split of the same octets: fixed payloads and the first octets of DATA and HEADERS are read once they are
 //! whole, DATA is handed on piece by piece, and a header block is decoded where it lies if it is whole, else
 //! gathered in one scratch. Flow control is charged for a whole frame when its header is read.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -138,6 +139,7 @@ impl Http2 {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "`n` octets are a part of those that are left")]
     fn step(&mut self, input: &mut RecvBuf) -> Checked<Step> {
         match self.parser.state {
             State::Preface(seen) => self.preface(seen, input),
@@ -164,6 +166,7 @@ impl Http2 {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "no more octets than the preface has")]
     fn preface(&mut self, seen: usize, input: &mut RecvBuf) -> Checked<Step> {
         let expected = frame::PREFACE.get(seen..).unwrap_or_default();
         let n = expected.len().min(input.len());
@@ -180,6 +183,7 @@ impl Http2 {
     // ---- frames ----------------------------------------------------------------------------------
 
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "a header, and at most six octets behind it")]
     fn frame(&mut self, input: &mut RecvBuf) -> Checked<Step> {
         let Some((octets, payload)) = input.data().split_first_chunk::<HEADER_LEN>() else { return Ok(Step::Starved) };
         let header = FrameHeader::decode(*octets);
@@ -207,6 +211,7 @@ impl Http2 {
     }
 
     /// A frame that is neither DATA nor HEADERS.
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of 24 bits, and what is kept of one is a part")]
     fn control_frame(&mut self, header: FrameHeader, input: &mut RecvBuf) -> Checked<Step> {
         let len = header.len as usize;
         let payload = input.data().get(HEADER_LEN..).unwrap_or_default();
@@ -284,9 +289,10 @@ impl Http2 {
         if used { Located::Past(self.streams.past(id)) } else { Located::Idle }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "who is withdrawn was counted, in both")]
     fn settings(&mut self, changes: Changes) -> Checked<()> {
         // Each stream's window is touched: charge for that.
-        let weight = if changes.window_delta == 0 { 1 } else { 1 + self.streams.len() as u64 / 64 };
+        let weight = if changes.window_delta == 0 { 1 } else { (self.streams.len() as u64 / 64).saturating_add(1) };
         self.abuse.control_frame(weight, self.now)?;
         self.write_settings_ack();
         if let Some((smallest, last)) = changes.header_table {
@@ -354,7 +360,7 @@ impl Http2 {
 
     fn go_away(&mut self, last: u32, go_away: GoAway) -> Checked<()> {
         // Each may mean a look at all streams.
-        self.abuse.control_frame(1 + self.streams.len() as u64 / 64, self.now)?;
+        self.abuse.control_frame((self.streams.len() as u64 / 64).saturating_add(1), self.now)?;
         if self.peer_goaway_last.is_some_and(|earlier| last > earlier) {
             return Err(protocol("the last stream id of GOAWAY rose"));
         }
@@ -400,7 +406,7 @@ impl Http2 {
             Side::Client => (self.next_id / 2, false),
             Side::Server => (self.abuse.streams_accepted(), self.is_early(key)),
         };
-        let closed = (opened + 1).saturating_sub(self.streams.on_wire() as u32);
+        let closed = opened.saturating_add(1).saturating_sub(self.streams.on_wire() as u32);
         self.abuse.peer_reset(early, closed, self.now)
     }
 
@@ -471,6 +477,7 @@ impl Http2 {
 
     /// Checks a DATA frame against its stream. `None` if the stream was reset for it.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "the body is a part of the payload")]
     fn admit_data(
         &mut self,
         key: StreamKey,
@@ -520,7 +527,8 @@ impl Http2 {
         if window >= i64::from(frame::DEFAULT_WINDOW) {
             return false;
         }
-        let excess = self.streams.iter_mut().map(|(_, stream)| (stream.recv_window.buffered() - window).max(0));
+        let excess =
+            self.streams.iter_mut().map(|(_, stream)| stream.recv_window.buffered().saturating_sub(window).max(0));
         usize::try_from(excess.sum::<i64>()).unwrap_or(usize::MAX) > self.reservations.limit()
     }
 
@@ -542,6 +550,7 @@ impl Http2 {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "`n` octets are a part of those that are left")]
     fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
         let n = data.left.min(input.len());
         if n == 0 && data.left > 0 {
