@@ -1,6 +1,7 @@
 //! Live peers, in both directions: their clients against our server, our client against their servers. Prints the
 //! tables peer × case and compares them with `docs/interop.md`; a cell that fails, fails the run.
 
+mod afar;
 mod cases;
 mod client;
 mod document;
@@ -74,6 +75,11 @@ fn run() -> io::Result<bool> {
         let installed = Arc::clone(&installed);
         columns.push(Box::new(move || ours(peer, installed)));
     }
+    let streaming: Vec<&Peer> = here.iter().copied().filter(|peer| peer.protocol != Protocol::Connect).collect();
+    for &peer in &streaming {
+        let installed = Arc::clone(&installed);
+        columns.push(Box::new(move || afar::run(peer, &installed)));
+    }
     let dubbo = here.iter().find(|peer| peer.name == "dubbo-go");
     if let Some(peer) = dubbo {
         let command = |make: fn(&Peer, &Installed) -> Option<Command>| {
@@ -84,15 +90,17 @@ fn run() -> io::Result<bool> {
         columns.push(Box::new(move || Ok(manners::run(client, server, Box::new(serve)))));
     }
     let mut done = in_parallel(columns)?;
-    let manners = done.split_off(2 * here.len());
+    let manners = done.split_off(2 * here.len() + streaming.len());
+    let afar = done.split_off(2 * here.len());
     let ours = done.split_off(here.len());
     let mut cases = cases::names();
     cases.extend([CONNECTIONS, CANCELLATION_ARRIVES].map(str::to_owned));
-    let names = manners::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let mut tables = [
         Table { title: "Their client, our server", cases: cases.clone(), columns: done },
         Table { title: "Our client, their server", cases, columns: ours },
-        Table { title: "Dubbo's manners", cases: names, columns: manners },
+        Table { title: "Dubbo's manners", cases: names(manners::NAMES), columns: manners },
+        Table { title: "Our client, their server ten milliseconds away", cases: names(afar::NAMES), columns: afar },
     ];
     let versions = document::versions();
     println!("\npeers: {}", versions.join(", "));

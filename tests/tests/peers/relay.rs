@@ -1,10 +1,12 @@
-//! A TCP relay in front of a server: counts connections and bytes, and leads to another server after a restart.
+//! A TCP relay in front of a server: counts connections and bytes, leads to another server after a restart, and can stand
+//! for a long way.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
@@ -14,8 +16,30 @@ pub(crate) struct Relay {
 struct Shared {
     server: Mutex<SocketAddr>,
     connections: AtomicUsize,
-    up: AtomicU64,
-    down: AtomicU64,
+    up: Way,
+    down: Way,
+    /// How long bytes are on their way, each way.
+    delay: Duration,
+}
+
+/// One direction of all connections.
+#[derive(Default)]
+struct Way {
+    entered: AtomicU64,
+    left: AtomicU64,
+    /// Most that were on the way at once.
+    peak: AtomicU64,
+}
+
+impl Way {
+    fn enter(&self, n: usize) {
+        let entered = self.entered.fetch_add(n as u64, Ordering::Relaxed) + n as u64;
+        self.peak.fetch_max(entered.saturating_sub(self.left.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    fn leave(&self, n: usize) {
+        self.left.fetch_add(n as u64, Ordering::Relaxed);
+    }
 }
 
 /// Bytes that passed, or passed between two looks.
@@ -35,13 +59,19 @@ impl Traffic {
 impl Relay {
     /// Forwards every connection to `server`, for as long as the process lives.
     pub(crate) fn to(server: SocketAddr) -> io::Result<Self> {
+        Self::from_afar(server, Duration::ZERO)
+    }
+
+    /// As [`to`](Self::to), where bytes are on their way for `delay` before they arrive.
+    pub(crate) fn from_afar(server: SocketAddr, delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
             server: Mutex::new(server),
             connections: AtomicUsize::new(0),
-            up: AtomicU64::new(0),
-            down: AtomicU64::new(0),
+            up: Way::default(),
+            down: Way::default(),
+            delay,
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -50,9 +80,8 @@ impl Relay {
                 // A client that finds nobody is not counted.
                 let Ok(server) = TcpStream::connect(target) else { continue };
                 accepting.connections.fetch_add(1, Ordering::Relaxed);
-                let (up, down) = (Arc::clone(&accepting), Arc::clone(&accepting));
-                forward(&client, &server, move |n| add(&up.up, n));
-                forward(&server, &client, move |n| add(&down.down, n));
+                forward(&client, &server, &accepting, |shared| &shared.up);
+                forward(&server, &client, &accepting, |shared| &shared.down);
             }
         });
         Ok(Self { addr, shared })
@@ -68,28 +97,41 @@ impl Relay {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        let Shared { up, down, .. } = &*self.shared;
-        Traffic { up: up.load(Ordering::Relaxed), down: down.load(Ordering::Relaxed) }
+        let [up, down] = [&self.shared.up, &self.shared.down].map(|way| way.entered.load(Ordering::Relaxed));
+        Traffic { up, down }
+    }
+
+    /// Most bytes that were on their way to the clients at once: with a delay, what windows and congestion let be so.
+    pub(crate) fn peak_down(&self) -> u64 {
+        self.shared.down.peak.load(Ordering::Relaxed)
     }
 }
 
-fn add(sum: &AtomicU64, n: u64) {
-    sum.fetch_add(n, Ordering::Relaxed);
-}
-
-fn forward(from: &TcpStream, to: &TcpStream, count: impl Fn(u64) + Send + 'static) {
+/// Reads into a queue, and writes what has been in it for long enough.
+fn forward(from: &TcpStream, to: &TcpStream, shared: &Arc<Shared>, way: fn(&Shared) -> &Way) {
     let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
+    let (enter, leave) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let (entering, leaving) = (Arc::clone(shared), Arc::clone(shared));
     thread::spawn(move || {
-        let _ = to.set_nodelay(true);
         let mut buffer = vec![0; 64 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            count(read as u64);
-            if to.write_all(&buffer[..read]).is_err() {
+            way(&entering).enter(read);
+            if enter.send((Instant::now() + entering.delay, buffer[..read].to_vec())).is_err() {
                 break;
             }
         }
+        let _ = from.shutdown(Shutdown::Read);
+    });
+    thread::spawn(move || {
+        let _ = to.set_nodelay(true);
+        for (due, octets) in leave {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if to.write_all(&octets).is_err() {
+                break;
+            }
+            way(&leaving).leave(octets.len());
+        }
         // An end is passed on, so that a half-closed connection stays one.
         let _ = to.shutdown(Shutdown::Write);
-        let _ = from.shutdown(Shutdown::Read);
     });
 }
