@@ -35,8 +35,8 @@ type Verdict = Result<(), Failure>;
 pub(crate) fn run(peer: &'static fleet::Peer, installed: &Arc<Installed>) -> io::Result<Column> {
     let server = Server::start(peer.server(installed).expect("only installed peers are run"))?;
     let relay = Relay::from_afar(server.addr, DELAY)?;
-    let connect = Channel::connect(format!("http://{}", relay.addr));
-    let channel = smol::block_on(async { connect.await }).map_err(|status| io::Error::other(told(status)))?.protocol(peer.protocol);
+    let connected = smol::block_on(async { Channel::connect(format!("http://{}", relay.addr)).await });
+    let channel = connected.map_err(|status| io::Error::other(told(status)))?.protocol(peer.protocol);
     let echo = EchoClient::new(channel);
     let come = in_time(download(&echo));
     let go = in_time(upload(&echo));
@@ -95,6 +95,7 @@ async fn exchange(echo: &EchoClient) -> Verdict {
         Ok(())
     };
     let (sent, (got, end)) = zip(send, all(replies)).await;
-    sent.and(end.map_err(told))?;
+    sent?;
+    end.map_err(told)?;
     same(4 << 20, got.iter().map(|reply| reply.payload.len()).sum(), "bytes")
 }
