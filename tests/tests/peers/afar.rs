@@ -92,7 +92,7 @@ async fn exchange(echo: &EchoClient) -> Verdict {
             sender.send(request).await.map_err(told)?;
         }
         sender.finish();
-        Ok(())
+        Verdict::Ok(())
     };
     let (sent, (got, end)) = zip(send, all(replies)).await;
     sent?;
