@@ -240,6 +240,10 @@ config! {
         keepalive_timeout / "keepalive-timeout": Option<Duration> = Some(Duration::from_secs(20));
         /// Time without calls after which the connection shuts down. Default off.
         idle_timeout / "idle-timeout": Option<Duration> = None;
+        /// Server: age at which a connection shuts down gracefully, so that clients connect anew, and find servers that were
+        /// not there before. Up to a tenth more or less, so that those that came together do not go together;
+        /// `drain_timeout` is what their calls have left. Default off.
+        max_connection_age / "max-connection-age": Option<Duration> = None;
         /// Time a graceful shutdown may take before the rest is aborted. Default 30 s.
         drain_timeout / "drain-timeout": Option<Duration> = Some(Duration::from_secs(30));
         /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed

@@ -337,6 +337,8 @@ pub enum Timeout {
     KeepAlive,
     /// No call was open for too long.
     Idle,
+    /// The connection reached the age at which it shuts down.
+    Age,
     /// Draining took too long.
     Drain,
     /// Output was pending and the transport took nothing.
@@ -351,6 +353,7 @@ impl fmt::Display for Timeout {
             Self::HeaderBlock => "a header block was not completed in time",
             Self::KeepAlive => "keepalive PING was not answered in time",
             Self::Idle => "connection was idle for too long",
+            Self::Age => "connection reached its age",
             Self::Drain => "draining took too long",
             Self::WriteStall => "the peer stopped reading",
         })

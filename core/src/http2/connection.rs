@@ -229,6 +229,7 @@ impl Http2 {
         engine.greet();
         engine.arm(Timeout::Handshake, engine.config.handshake_timeout);
         engine.arm(Timeout::Idle, engine.config.idle_timeout);
+        engine.arm(Timeout::Age, engine.max_age());
         engine
     }
 

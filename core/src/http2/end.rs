@@ -1,9 +1,11 @@
 //! How a connection ends: gracefully, by a fault, by its timers, with its transport (RFC 9113 §5.4.1, §6.8).
 
 use core::mem;
+use core::time::Duration;
 
 use crate::buf::Arena;
 use crate::error::{ConnectionError, ErrorCode, GoAway, PeerMisbehaved, Timeout, TransportError};
+use crate::http::hash;
 use crate::http2::Side;
 use crate::http2::connection::{Drain, Http2};
 use crate::http2::frame::MAX_WINDOW;
@@ -11,6 +13,14 @@ use crate::http2::ping::{self, Probe};
 use crate::time::Instant;
 
 impl Http2 {
+    /// The age at which this connection shuts down, if there is one: a tenth more or less than was asked for. Where there
+    /// is no chance, the moment at which it began stands for it.
+    pub(super) fn max_age(&self) -> Option<Duration> {
+        let age = self.config.max_connection_age.filter(|_| self.side == Side::Server)?;
+        let parts = hash(0, &self.now.as_nanos().to_le_bytes()) % 1024;
+        Some((age - age / 10).saturating_add(age / 5 * parts / 1024))
+    }
+
     /// Begins a graceful end: no new streams, those that are open go on.
     ///
     /// A server first says GOAWAY with the highest possible id and probes with a PING, so that requests
@@ -118,8 +128,10 @@ impl Http2 {
                 Timeout::KeepAlive => self.probe(),
                 Timeout::Drain if self.drain == Drain::RoundTrip => self.drain_streams(),
                 Timeout::Drain => self.time_out(timer, ErrorCode::NO_ERROR),
-                Timeout::Idle => {
-                    self.drain_reason = ConnectionError::Timeout(Timeout::Idle);
+                Timeout::Idle | Timeout::Age => {
+                    if self.drain == Drain::No {
+                        self.drain_reason = ConnectionError::Timeout(timer);
+                    }
                     self.shutdown(self.now);
                 }
                 Timeout::HeaderBlock => self.time_out(timer, ErrorCode::ENHANCE_YOUR_CALM),

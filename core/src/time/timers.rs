@@ -14,12 +14,13 @@ pub(crate) struct TimerTable {
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Every timer, in the order of its discriminant.
-const TIMEOUTS: [Timeout; 7] = [
+const TIMEOUTS: [Timeout; 8] = [
     Timeout::Handshake,
     Timeout::Settings,
     Timeout::HeaderBlock,
     Timeout::KeepAlive,
     Timeout::Idle,
+    Timeout::Age,
     Timeout::Drain,
     Timeout::WriteStall,
 ];
