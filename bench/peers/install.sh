@@ -2,7 +2,7 @@
 # Builds the peers into ${TRIRPC_BENCH_PEERS:-~/.cache/trirpc-bench-peers}, and trirpc-bench in the workspace.
 #
 # Needs, by the names of Debian 12: protobuf-compiler libnghttp2-dev valgrind linux-perf strace; for the Go peers the Go of go.mod,
-# and golang-1.19-go golang-google-grpc-dev for the old grpc-go; for C++ libgrpc++-dev protobuf-compiler-grpc.
+# and golang-1.19-go golang-google-grpc-dev for the old grpc-go; for C++ libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc.
 # What cannot be built is said in one line and left out.
 set -euo pipefail
 cd "$(dirname "$0")"

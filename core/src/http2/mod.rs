@@ -31,6 +31,7 @@ pub mod frame;
 mod abuse;
 mod bdp;
 mod block;
+mod close;
 mod connection;
 mod data;
 mod dribble;
