@@ -20,12 +20,17 @@ use trirpc_rpc::{Channel, Code, Context, Instant, Sender, Status, Streaming, Tim
 /// Callers at the same time.
 const CALLERS: usize = 40;
 
+/// Kinds of calls up to this one are unary.
+const LAST_UNARY: usize = 1;
+
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub served: u64,
     /// Ended with an error that nobody had asked for.
     pub failed: u64,
+    /// Of these, streams that no server has processed, which only the application could begin again.
+    pub unprocessed_streams: u64,
     /// Cancelled by their callers, or out of time.
     pub given_up: u64,
     pub connections: u64,
@@ -161,7 +166,9 @@ impl Load {
             Some(Err(status)) => {
                 let allowed = [Code::Unavailable, Code::Internal, Code::Unknown, Code::Cancelled];
                 assert!(allowed.contains(&status.code()), "seed {}: call {id}: {status}", self.world.seed());
-                self.lock().report.first_error.get_or_insert_with(|| format!("call {id}: {status}"));
+                let mut ledger = self.lock();
+                ledger.report.unprocessed_streams += u64::from(kind > LAST_UNARY && status.is_unprocessed());
+                ledger.report.first_error.get_or_insert_with(|| format!("call {id}: {status}"));
                 End::Failed(status.code() as i32)
             }
         }
@@ -200,7 +207,7 @@ impl Load {
         };
         let late = deadline.unwrap_or(Duration::from_secs(3600));
         match kind {
-            0 | 1 => judge(0, &client.say(request(0)).timeout(late).await?),
+            0..=LAST_UNARY => judge(0, &client.say(request(0)).timeout(late).await?),
             2 => {
                 let (mut tx, reply) = client.collect().timeout(late).open();
                 for n in 0..messages {

@@ -24,6 +24,11 @@ fn calls() -> u64 {
 
 /// One world and what became of its calls.
 fn simulate(seed: u64, faults: &Faults, calls: u64) -> Report {
+    simulate_aging(seed, faults, calls, None)
+}
+
+/// One whose server lets connections become this old.
+fn simulate_aging(seed: u64, faults: &Faults, calls: u64, age: Option<Duration>) -> Report {
     let sim = Sim::new(seed, faults.clone());
     let load = Load::new(&sim, calls);
     let mut config = config(&mut sim.random());
@@ -32,7 +37,9 @@ fn simulate(seed: u64, faults: &Faults, calls: u64) -> Report {
         // more streams than a server takes: those are refused.
         config.max_concurrent_streams = config.max_concurrent_streams.max(100);
     }
-    sim.serve(SERVER, Router::new().add(load.service()), config.clone());
+    let mut served = config.clone();
+    served.max_connection_age = age;
+    sim.serve(SERVER, Router::new().add(load.service()), served);
     let channel = sim.channel(SERVER, config).expect("a target");
     let ended = sim.run(load.run(channel.wait_for_ready(true)));
     let report = ended.unwrap_or_else(|stuck| panic!("seed {seed}: {stuck}: {}", load.progress()));
@@ -69,6 +76,17 @@ fn on_a_rough_network_every_call_ends_well() {
         assert_eq!(report.failed, 0, "seed {seed}: {report:?}");
         assert!(report.served > 0 && report.given_up > 0, "seed {seed}: {report:?}");
         assert_eq!(report.connections, 1, "seed {seed}: {report:?}");
+    }
+}
+
+/// h2:P10, bg:R10: a server that sends its clients away as soon as they have settled loses no call that it has begun, and no
+/// unary one; streams that it has not begun are told to be unprocessed, for the application to begin them again.
+#[test]
+fn connections_that_grow_old_lose_no_calls_that_were_begun() {
+    for seed in seeds(150, 5) {
+        let report = simulate_aging(seed, &Faults::rough(), calls() / 5, Some(Duration::from_secs(1)));
+        assert_eq!(report.failed, report.unprocessed_streams, "seed {seed}: {report:?}");
+        assert!(report.served > report.failed && report.connections > 3, "seed {seed}: {report:?}");
     }
 }
 
