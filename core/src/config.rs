@@ -242,8 +242,11 @@ config! {
         idle_timeout / "idle-timeout": Option<Duration> = None;
         /// Server: age at which a connection shuts down gracefully, so that clients connect anew, and find servers that were
         /// not there before. Up to a tenth more or less, so that those that came together do not go together;
-        /// `drain_timeout` is what their calls have left. Default off.
+        /// `max_connection_age_grace` is what their calls have left. Default off.
         max_connection_age / "max-connection-age": Option<Duration> = None;
+        /// Server: time that calls have left after `max_connection_age`, before the rest is aborted; a shutdown meanwhile
+        /// leaves them `drain_timeout`, if that is less. Default off: as long as they take.
+        max_connection_age_grace / "max-connection-age-grace": Option<Duration> = None;
         /// Time a graceful shutdown may take before the rest is aborted. Default 30 s.
         drain_timeout / "drain-timeout": Option<Duration> = Some(Duration::from_secs(30));
         /// Client: CR and LF in a response's `grpc-message` become blanks instead of a malformed

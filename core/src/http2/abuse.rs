@@ -141,6 +141,11 @@ impl Abuse {
         calm(self.control.take(weight, now), "too many control frames")
     }
 
+    /// A PING that we answer: a control frame. Too many are told in the words that make gRPC's clients probe less often.
+    pub(crate) fn ping(&mut self, now: Instant) -> Result<(), PeerMisbehaved> {
+        calm(self.control.take(1, now), "too_many_pings")
+    }
+
     /// Server: a stream was accepted.
     #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "once a stream, of which there are 2^30")]

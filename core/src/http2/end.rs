@@ -18,7 +18,7 @@ impl Http2 {
     pub(super) fn max_age(&self) -> Option<Duration> {
         let age = self.config.max_connection_age.filter(|_| self.side == Side::Server)?;
         let parts = hash(0, &self.now.as_nanos().to_le_bytes()) % 1024;
-        Some((age - age / 10).saturating_add(age / 5 * parts / 1024))
+        Some((age - age / 10).saturating_add(age / 5 / 1024 * parts))
     }
 
     /// Begins a graceful end: no new streams, those that are open go on.
@@ -27,25 +27,41 @@ impl Http2 {
     /// under way are still served; after the answer it names the last stream it accepted (§6.8).
     pub(crate) fn shutdown(&mut self, now: Instant) {
         self.tick(now);
-        if self.terminal.is_some() || self.drain_deadline.is_some() {
+        self.drain_within(self.config.drain_timeout);
+    }
+
+    /// Begins a graceful end that takes no longer than `limit`. One that has begun goes on, and ends sooner if that is less.
+    fn drain_within(&mut self, limit: Option<Duration>) {
+        if self.terminal.is_some() {
             return;
         }
-        self.drain_deadline = self.config.drain_timeout.map(|timeout| self.now + timeout);
         self.timers.clear(Timeout::Idle);
-        if self.drain != Drain::No {
-            // The peer has begun it; from now on there is a limit.
-            self.arm(Timeout::Drain, self.config.drain_timeout);
-            return;
-        }
-        match self.side {
-            Side::Client => self.drain_streams(),
-            Side::Server => {
-                self.drain = Drain::RoundTrip;
-                self.write_goaway(MAX_WINDOW, ErrorCode::NO_ERROR, b"");
-                self.write_ping(ping::DRAIN, false);
-                let until = self.now + ping::DRAIN_ROUND_TRIP;
-                self.timers.set(Timeout::Drain, self.drain_deadline.map_or(until, |deadline| deadline.min(until)));
+        self.timers.clear(Timeout::Age);
+        self.drain_deadline = self.drain_deadline.into_iter().chain(limit.map(|limit| self.now + limit)).min();
+        if self.drain == Drain::No {
+            match self.side {
+                Side::Client => self.drain_streams(),
+                Side::Server => {
+                    self.drain = Drain::RoundTrip;
+                    self.write_goaway(MAX_WINDOW, ErrorCode::NO_ERROR, self.drain_text());
+                    self.write_ping(ping::DRAIN, false);
+                    self.arm(Timeout::Drain, Some(ping::DRAIN_ROUND_TRIP));
+                }
             }
+        }
+        // The round trip has a limit of its own.
+        let next = self.timers.get(Timeout::Drain).into_iter().chain(self.drain_deadline).min();
+        if let Some(at) = next {
+            self.timers.set(Timeout::Drain, at);
+        }
+    }
+
+    /// What grpc-go's servers say of such ends, for whoever reads the logs of a client.
+    fn drain_text(&self) -> &'static [u8] {
+        match self.drain_reason {
+            ConnectionError::Timeout(Timeout::Age) => b"max_age",
+            ConnectionError::Timeout(Timeout::Idle) => b"max_idle",
+            _ => b"",
         }
     }
 
@@ -53,7 +69,7 @@ impl Http2 {
     pub(super) fn drain_streams(&mut self) {
         self.drain = Drain::Streams;
         if self.side == Side::Server {
-            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, b"");
+            self.write_goaway(self.max_peer_id, ErrorCode::NO_ERROR, self.drain_text());
         }
         match self.drain_deadline {
             Some(deadline) => self.timers.set(Timeout::Drain, deadline),
@@ -128,18 +144,22 @@ impl Http2 {
                 Timeout::KeepAlive => self.probe(),
                 Timeout::Drain if self.drain == Drain::RoundTrip => self.drain_streams(),
                 Timeout::Drain => self.time_out(timer, ErrorCode::NO_ERROR),
-                Timeout::Idle | Timeout::Age => {
-                    if self.drain == Drain::No {
-                        self.drain_reason = ConnectionError::Timeout(timer);
-                    }
-                    self.shutdown(self.now);
-                }
+                Timeout::Idle | Timeout::Age => self.retire_after(timer),
                 Timeout::HeaderBlock => self.time_out(timer, ErrorCode::ENHANCE_YOUR_CALM),
                 Timeout::Handshake | Timeout::Settings => self.time_out(timer, ErrorCode::SETTINGS_TIMEOUT),
             }
         }
         self.end_stalled_streams();
         self.end_lingers();
+    }
+
+    /// Nothing was wrong, but it is time to go.
+    fn retire_after(&mut self, timer: Timeout) {
+        if self.drain == Drain::No {
+            self.drain_reason = ConnectionError::Timeout(timer);
+        }
+        let is_old = timer == Timeout::Age;
+        self.drain_within(if is_old { self.config.max_connection_age_grace } else { self.config.drain_timeout });
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called; may be early, never late.
@@ -160,7 +180,7 @@ impl Http2 {
     }
 
     fn probe(&mut self) {
-        match self.keepalive.on_timer(self.now) {
+        match self.keepalive.on_timer(self.now, self.config.keepalive_timeout) {
             None => {}
             Some(Probe::Wait(at)) => self.timers.set(Timeout::KeepAlive, at),
             Some(Probe::Ping(payload, at)) => {

@@ -25,7 +25,6 @@ pub(crate) fn is_ours(payload: [u8; 8]) -> bool {
 #[derive(Debug)]
 pub(crate) struct KeepAlive {
     interval: Option<Duration>,
-    timeout: Option<Duration>,
     last_read: Instant,
     probed_at: Option<Instant>,
 }
@@ -43,7 +42,7 @@ pub(crate) enum Probe {
 
 impl KeepAlive {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
-        Self { interval: config.keepalive_interval, timeout: config.keepalive_timeout, last_read: now, probed_at: None }
+        Self { interval: config.keepalive_interval, last_read: now, probed_at: None }
     }
 
     /// The silence after which it probes; `None` if it does not.
@@ -68,7 +67,8 @@ impl KeepAlive {
         self.interval.map(|interval| now + interval)
     }
 
-    pub(crate) fn on_timer(&mut self, now: Instant) -> Option<Probe> {
+    /// The timer fired; an answer has `timeout` to come.
+    pub(crate) fn on_timer(&mut self, now: Instant, timeout: Option<Duration>) -> Option<Probe> {
         let interval = self.interval?;
         if self.probed_at.is_some() {
             return Some(Probe::Dead);
@@ -78,6 +78,6 @@ impl KeepAlive {
             return Some(Probe::Wait(due));
         }
         self.probed_at = Some(now);
-        Some(Probe::Ping(KEEPALIVE, self.timeout.map(|timeout| now + timeout)))
+        Some(Probe::Ping(KEEPALIVE, timeout.map(|timeout| now + timeout)))
     }
 }

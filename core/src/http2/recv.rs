@@ -345,10 +345,13 @@ impl Http2 {
     }
 
     fn ping(&mut self, payload: [u8; 8], ack: bool) -> Checked<()> {
-        self.abuse.control_frame(1, self.now)?;
         if !ack {
+            self.abuse.ping(self.now)?;
             self.write_ping(payload, true);
-        } else if payload == ping::DRAIN && self.drain == Drain::RoundTrip {
+            return Ok(());
+        }
+        self.abuse.control_frame(1, self.now)?;
+        if payload == ping::DRAIN && self.drain == Drain::RoundTrip {
             self.drain_streams();
         } else if payload == bdp::PAYLOAD {
             self.path_measured();

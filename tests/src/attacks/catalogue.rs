@@ -301,7 +301,7 @@ fn control_frames() -> Vec<Attack> {
     let opened = each(256, |id| post(id, "x", "y"));
     let unknown: Vec<u8> = (0x0a..=0xff).flat_map(|kind| frame(kind, 0xff, 5, &[kind; 1000])).collect();
     vec![
-        server("A17", "PING without end").repeats(ping([1; 8], false), 100_000).calm("too many control frames"),
+        server("A17", "PING without end").repeats(ping([1; 8], false), 100_000).calm("too_many_pings"),
         server("A17", "PING without end, answers not read")
             .repeats(ping([1; 8], false), 100_000)
             .never_reads()

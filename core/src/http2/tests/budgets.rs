@@ -237,6 +237,32 @@ fn field_blocks_of_a_stream_that_was_reset_are_counted() {
     assert_eq!(end(&server.feed(&octets)), Some("too many control frames"));
 }
 
+/// `h2:A17`, `max_control_frames`: who pings too much is told in gRPC's words, at which its clients probe less often. One
+/// that probes every ten seconds never is, with calls or without.
+#[test]
+fn too_many_pings_are_told_in_the_words_of_grpc() {
+    let ping = frame_of(Kind::PING, 0, 0, &[1; 8]);
+    let mut server = server_with(|config| config.max_control_frames = 101);
+    // The client's SETTINGS were the first.
+    for _ in 0..100 {
+        assert_eq!(server.feed(&ping), []);
+        server.sent();
+    }
+    assert_eq!(end(&server.feed(&ping)), Some("too_many_pings"));
+    let goaway = server.sent().pop().expect("the last word");
+    assert_eq!((goaway.code(), &goaway.payload[8..]), (ErrorCode::ENHANCE_YOUR_CALM, &b"too_many_pings"[..]));
+
+    for calls in [0, 1] {
+        let mut server = server_with(|config| config.max_control_frames = 100);
+        (0..calls).for_each(|call| drop(server.request(2 * call + 1, false)));
+        for _ in 0..8640 {
+            server.wait(Duration::from_secs(10));
+            assert_eq!(server.feed(&ping), []);
+            assert_eq!(kinds(&server.sent()), [(Kind::PING, 0)]);
+        }
+    }
+}
+
 /// `control_frames_per_second`, `control_frames_earned`: what time and work give back.
 #[test]
 fn time_and_work_make_up_for_control_frames() {

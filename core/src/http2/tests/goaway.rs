@@ -341,47 +341,6 @@ fn an_idle_connection_shuts_down() {
     assert_eq!(goaways(&client.sent()), [(0, ErrorCode::NO_ERROR)]);
 }
 
-/// `max_connection_age`: a server's connection shuts down when it is so old, give or take a tenth, and its calls go on.
-#[test]
-fn a_connection_of_some_age_shuts_down() {
-    let config = Config { max_connection_age: Some(Duration::from_secs(100)), ..Config::default() };
-    let mut server = Bench::connected(Side::Server, config, &[]);
-    let key = server.request(1, true);
-    server.events();
-    server.wait(Duration::from_millis(89_999));
-    assert_eq!((server.events(), server.sent()), (Vec::new(), Vec::new()));
-    server.wait(Duration::from_millis(20_001));
-    let frames = server.sent();
-    assert_eq!(goaways(&frames), [(frame::MAX_WINDOW, ErrorCode::NO_ERROR)], "no later than a tenth beyond");
-    let ping = frames.iter().find(|frame| frame.kind == Kind::PING).expect("a probe");
-    server.feed(&ack_ping(ping));
-    assert_eq!(goaways(&server.sent()), [(1, ErrorCode::NO_ERROR)]);
-    server.engine.send_head(key, response_head(), true);
-    server.engine.release(key);
-    server.sent();
-    assert_eq!(server.events(), [Incoming::Closed(ConnectionError::Timeout(Timeout::Age))]);
-}
-
-/// `max_connection_age`: those that began together do not end together; the client's end has no age, and no end has one
-/// unless it was asked for.
-#[test]
-fn ages_are_spread_and_a_servers() {
-    let ages = |side, age| {
-        let config = Arc::new(Config { max_connection_age: age, ..Config::default() });
-        let age = move |nanos| Http2::new(side, Arc::clone(&config), Instant::from_nanos(nanos)).max_age();
-        (0..100).map(age).collect::<Vec<_>>()
-    };
-    let hundred = Some(Duration::from_secs(100));
-    let mut spread: Vec<_> = ages(Side::Server, hundred).into_iter().flatten().collect();
-    assert!(spread.iter().all(|age| (90..110).contains(&age.as_secs())), "{spread:?}");
-    spread.sort_unstable();
-    spread.dedup();
-    assert!(spread.len() > 80, "{}", spread.len());
-    assert!(spread[99.min(spread.len() - 1)] - spread[0] > Duration::from_secs(15));
-    assert_eq!(ages(Side::Client, hundred), [None; 100]);
-    assert_eq!(ages(Side::Server, None), [None; 100]);
-}
-
 /// `arch:9` `send_stall_timeout`, `h2:A26`: a stream that waits for a window for too long, its own or the
 /// connection's; progress starts the time anew, but not that of a few octets.
 #[test]

@@ -1,5 +1,6 @@
 //! The engine driven with hand-made frames, by topic. Each test names the rule it proves.
 
+mod age;
 mod attacks;
 mod budgets;
 mod dribble;
