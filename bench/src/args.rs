@@ -14,7 +14,7 @@ use trirpc_bench::load::{Io, Length, Load};
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Serve { addr: String, io: Io, cores: Option<usize>, inlines: InlineHandlers, lends: bool },
+    Serve { addr: String, io: Io, cores: Option<usize>, busy_poll: Duration, inlines: InlineHandlers, lends: bool },
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
@@ -32,7 +32,8 @@ pub(crate) fn parse() -> Command {
                 _ => InlineHandlers::default(),
             };
             let (cores, lends) = (given.get_one("cores").copied(), given.get_flag("lend"));
-            Command::Serve { addr: one(given, "addr"), io: io(given), cores, inlines, lends }
+            let busy_poll = busy_poll(given);
+            Command::Serve { addr: one(given, "addr"), io: io(given), cores, busy_poll, inlines, lends }
         }
         Some(("load", given)) => Command::Load(Box::new(load(given))),
         Some(("gates", given)) => Command::Gates(gates(given)),
@@ -54,6 +55,7 @@ fn clap() -> Clap {
                 .about("Serve bench.Echo by one thread, or by one a core")
                 .arg(addr().help("Where to listen"))
                 .arg(io_arg())
+                .arg(busy_poll_arg())
                 .arg(lend_arg())
                 .arg(
                     Arg::new("cores")
@@ -102,6 +104,7 @@ fn load_command(addr: Arg) -> Clap {
         .about("Call any server of bench.Echo by one thread and print what it costs as one line of JSON")
         .arg(addr)
         .arg(io_arg())
+        .arg(busy_poll_arg())
         .arg(lend_arg())
         .arg(number("server-pid", "0", "Process of the server, to report its CPU time and allocations; 0 for none"))
         .arg(positive(number("conns", "1", "Connections")))
@@ -131,6 +134,19 @@ fn io_arg() -> Arg {
 
 fn io(given: &ArgMatches) -> Io {
     one::<String>(given, "io").parse().expect("clap knows the names")
+}
+
+fn busy_poll_arg() -> Arg {
+    Arg::new("busy-poll")
+        .long("busy-poll")
+        .value_name("MICROSECONDS")
+        .default_value("0")
+        .value_parser(value_parser!(u32))
+        .help("How long an event loop asks for news before it sleeps")
+}
+
+fn busy_poll(given: &ArgMatches) -> Duration {
+    Duration::from_micros(one::<u32>(given, "busy-poll").into())
 }
 
 fn gates_command() -> Clap {
@@ -183,6 +199,7 @@ fn load(given: &ArgMatches) -> Load {
         connections: number("conns") as usize,
         callers: number("conc") as usize,
         io: io(given),
+        busy_poll: busy_poll(given),
         operation: Operation {
             mode,
             protocol,

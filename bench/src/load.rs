@@ -70,6 +70,8 @@ pub struct Load {
     pub callers: usize,
     /// By what means.
     pub io: Io,
+    /// How long an event loop asks for news before it sleeps.
+    pub busy_poll: Duration,
     /// What each caller does.
     pub operation: Operation,
     /// Unary calls with payloads that are `Bytes`, in place of the operation.
@@ -97,6 +99,7 @@ pub fn run(load: &Load) -> Result<Report, Status> {
         }
         Io::Loop => {
             let mut event_loop = EventLoop::new().map_err(|error| Status::internal(error.to_string()))?;
+            event_loop.set_busy_poll(load.busy_poll);
             let spawner = Spawner::from(&event_loop);
             event_loop.run(drive(load, spawner))
         }

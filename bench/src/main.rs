@@ -15,8 +15,8 @@ static ALLOCATOR: Counting = Counting;
 
 fn main() -> ExitCode {
     let outcome = match args::parse() {
-        Command::Serve { addr, io, cores, inlines, lends } => {
-            serve::run(&addr, io, cores, inlines, lends).map(|()| true).map_err(|error| error.to_string())
+        Command::Serve { addr, io, cores, busy_poll, inlines, lends } => {
+            serve::run(&addr, io, cores, busy_poll, inlines, lends).map(|()| true).map_err(|error| error.to_string())
         }
         Command::Load(load) => match load::run(&load) {
             Ok(report) => {

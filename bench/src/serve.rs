@@ -1,6 +1,7 @@
 //! The server of the benchmark.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use async_executor::Executor;
 use trirpc::server::{InlineHandlers, ServerBuilder};
@@ -16,11 +17,18 @@ use crate::proto::echo_server::EchoServer;
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// Serves `bench.Echo` on `addr` by one thread, or by an event loop on each of so many `cores`, until the process is
-/// ended. Payloads are `Vec<u8>`, or `Bytes` if it `lends` them.
+/// ended. A loop alone asks for news for `busy_poll` before it sleeps. Payloads are `Vec<u8>`, or `Bytes` if it `lends` them.
 ///
 /// # Errors
 /// The address cannot be listened on, or the listener failed.
-pub fn run(addr: &str, io: Io, cores: Option<usize>, inlines: InlineHandlers, lends: bool) -> io::Result<()> {
+pub fn run(
+    addr: &str,
+    io: Io,
+    cores: Option<usize>,
+    busy_poll: Duration,
+    inlines: InlineHandlers,
+    lends: bool,
+) -> io::Result<()> {
     if let Err(error) = allocations::publish() {
         eprintln!("allocations of this server are not published: {error}");
     }
@@ -38,6 +46,7 @@ pub fn run(addr: &str, io: Io, cores: Option<usize>, inlines: InlineHandlers, le
         (Some(cores), _) => smol::block_on(serve(server.cores(cores), addr)),
         (None, Io::Loop) => {
             let mut event_loop = EventLoop::new()?;
+            event_loop.set_busy_poll(busy_poll);
             let server = server.executor(&event_loop);
             event_loop.run(serve(server, addr))
         }

@@ -52,7 +52,41 @@ impl Reactor {
     }
 
     /// Waits for the first event, timer or wake-up, not at all if one has come already, and collects whom it concerns.
-    pub(super) fn turn(&self, poll: &mut Poll, events: &mut Events, due: &mut Vec<Waker>) -> io::Result<()> {
+    /// For the first `busy_poll` of the time it waits without sleeping.
+    pub(super) fn turn(
+        &self,
+        poll: &mut Poll,
+        events: &mut Events,
+        busy_poll: Duration,
+        due: &mut Vec<Waker>,
+    ) -> io::Result<()> {
+        if busy_poll.is_zero() || !self.busy_poll(poll, events, busy_poll)? {
+            let waited = self.wait(poll, events);
+            self.state.store(RUNNING, Ordering::SeqCst);
+            waited?;
+        }
+        self.collect(events, due);
+        Ok(())
+    }
+
+    /// Asks for events until there are some, true, or until somebody is woken, a timer is due or the time is over. The
+    /// thread counts as running: who wakes it pays for no system call.
+    pub(super) fn busy_poll(&self, poll: &mut Poll, events: &mut Events, time: Duration) -> io::Result<bool> {
+        let begin = Instant::now();
+        let time = self.timers().next().map_or(time, |at| time.min(at.saturating_duration_since(begin)));
+        while !self.is_notified() {
+            ask(poll, events, Some(Duration::ZERO))?;
+            if !events.is_empty() {
+                return Ok(true);
+            }
+            if begin.elapsed() >= time {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    fn wait(&self, poll: &mut Poll, events: &mut Events) -> io::Result<()> {
         // The state first: a timer that is set from here on finds us waiting.
         let is_idle = self.state.compare_exchange(RUNNING, WAITING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         let timeout = if is_idle {
@@ -60,13 +94,11 @@ impl Reactor {
         } else {
             Some(Duration::ZERO)
         };
-        let waited = poll.poll(events, timeout);
-        self.state.store(RUNNING, Ordering::SeqCst);
-        match waited {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            Err(_) => events.clear(),
-            Ok(()) => {}
-        }
+        ask(poll, events, timeout)
+    }
+
+    /// Hands events and timers over to whom they concern.
+    fn collect(&self, events: &Events, due: &mut Vec<Waker>) {
         let sources = self.sources();
         for event in events.iter() {
             // Nobody is there any more if the source was dropped meanwhile; a new one in its place looks in vain.
@@ -76,7 +108,6 @@ impl Reactor {
         }
         drop(sources);
         self.timers().expire(due);
-        Ok(())
     }
 
     /// From now on events of `source` are told to the readiness that is returned, under the key that is returned.
@@ -127,6 +158,18 @@ impl Reactor {
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.timers().len()
+    }
+}
+
+/// Events, once there are some or the time is over; none if a signal came.
+fn ask(poll: &mut Poll, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+    match poll.poll(events, timeout) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        Err(_) => {
+            events.clear();
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 
