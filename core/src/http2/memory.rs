@@ -36,8 +36,8 @@ pub(crate) fn list(config: &Config, bytes: usize) -> usize {
 
 /// `streams` at once, without what was received for them and what they have to send; and what is remembered of others.
 pub(crate) fn streams(config: &Config, streams: usize) -> usize {
-    // Three queues, the updates, and two timers of at most twice as many entries; of events, one a stream.
-    let key = 4 * size_of::<StreamKey>() + 4 * DeadlineQueue::<StreamKey>::ENTRY + size_of::<Incoming>();
+    // Four queues, the updates, and two timers of at most twice as many entries; of events, one a stream.
+    let key = 5 * size_of::<StreamKey>() + 4 * DeadlineQueue::<StreamKey>::ENTRY + size_of::<Incoming>();
     Store::max_bytes(streams, config.max_closed_streams).saturating_add(capacity(streams).saturating_mul(key))
 }
 

@@ -1,21 +1,54 @@
 //! Whose turn it is to send.
 //!
-//! Three FIFO queues of streams. `pending` holds a client's calls that wait for one of the streams the
-//! peer allows; `ready` those that have something to send; `parked` those that have DATA while the
-//! connection's window is exhausted. A turn is a head, if one waits, and one DATA frame, or a few if they are all; who
-//! has more goes to the end. Parked streams are the first to have a turn when the window opens again, so the stream that
+//! Four FIFO queues of streams. `pending` holds a client's calls that wait for one of the streams the
+//! peer allows; `ready` those that have something to send; `bulk` those that have more after a turn; `parked` those that
+//! have DATA while the connection's window is exhausted. A turn is a head, if one waits, and one DATA frame, or a few if
+//! they are all. Parked streams are the first to have a turn when the window opens again, so the stream that
 //! has waited longest gets the credit. A stream is in at most one queue, which it knows.
+//!
+//! **Small before large.** `ready` goes before `bulk`, so that what is short waits for no body, but `bulk` has a frame for
+//! each frame's worth of octets that went before it: neither starves the other.
+//!
+//! **One body after the other.** The first in `bulk` stays there for a [`SPELL`] of frames, and no longer than
+//! [`SPELL_TIME`]. Bodies that are sent in turns of one frame are all received at once, and all are unfinished until the
+//! last round: as many messages leave the caches of both sides before they are read. Sent one after the other they are
+//! complete earlier on average, and the last no later. Where a body takes long, as on a slow way, the time makes the
+//! spells short.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
+use crate::http2::settings::MAX_DATA;
 use crate::http2::store::{Store, StreamKey};
 use crate::http2::stream::{Queued, Stream, StreamState};
+use crate::time::Instant;
+
+/// Frames that a large body may send before the next one's: 1 MiB.
+const SPELL: u32 = 64;
+
+/// How long a large body may be the first.
+const SPELL_TIME: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     pending: VecDeque<StreamKey>,
     ready: VecDeque<StreamKey>,
+    bulk: VecDeque<StreamKey>,
     parked: VecDeque<StreamKey>,
+    /// Octets of output that went before `bulk` since it had a turn.
+    before_bulk: usize,
+    /// The last turn was one of `bulk`.
+    is_bulk_turn: bool,
+    spell: Option<Spell>,
+}
+
+/// Of the stream that is first in `bulk`, or was until its turn.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    key: StreamKey,
+    /// Turns it had.
+    turns: u32,
+    ends: Instant,
 }
 
 impl Scheduler {
@@ -63,10 +96,39 @@ impl Scheduler {
         withdrawn
     }
 
+    /// Puts a stream that had a turn, and has more that may be sent, where it waits for the next.
+    pub(crate) fn go_on(&mut self, key: StreamKey, stream: &mut Stream, now: Instant) {
+        debug_assert_eq!(stream.queued, Queued::No);
+        stream.queued = Queued::Bulk;
+        match self.spell {
+            Some(Spell { key: first, turns, ends }) if first == key && turns < SPELL && now < ends => {
+                self.bulk.push_front(key);
+            }
+            _ => self.bulk.push_back(key),
+        }
+    }
+
     /// The stream whose turn it is. `window_open` tells whether DATA can be sent at all.
-    pub(crate) fn next(&mut self, window_open: bool, store: &mut Store) -> Option<StreamKey> {
+    pub(crate) fn next(&mut self, window_open: bool, store: &mut Store, now: Instant) -> Option<StreamKey> {
         let parked = if window_open { Self::pop(&mut self.parked, store) } else { None };
-        parked.or_else(|| Self::pop(&mut self.ready, store))
+        let bulk_is_next = self.before_bulk >= MAX_DATA && !self.bulk.is_empty();
+        let first = if bulk_is_next { parked } else { parked.or_else(|| Self::pop(&mut self.ready, store)) };
+        self.is_bulk_turn = first.is_none();
+        first.or_else(|| self.next_bulk(store, now))
+    }
+
+    /// The turn took `octets` of output.
+    pub(crate) fn took(&mut self, octets: usize) {
+        self.before_bulk = if self.is_bulk_turn { 0 } else { self.before_bulk.saturating_add(octets) };
+    }
+
+    fn next_bulk(&mut self, store: &mut Store, now: Instant) -> Option<StreamKey> {
+        let key = Self::pop(&mut self.bulk, store)?;
+        match &mut self.spell {
+            Some(spell) if spell.key == key && spell.turns < SPELL && now < spell.ends => spell.turns += 1,
+            spell => *spell = Some(Spell { key, turns: 1, ends: now + SPELL_TIME }),
+        }
+        Some(key)
     }
 
     /// The stream's DATA waits for the connection's window.
@@ -87,6 +149,7 @@ impl Scheduler {
             Queued::No => return,
             Queued::Pending => &mut self.pending,
             Queued::Ready => &mut self.ready,
+            Queued::Bulk => &mut self.bulk,
             Queued::Parked => &mut self.parked,
         };
         // Cancelled calls are usually the youngest or the oldest.
@@ -99,14 +162,14 @@ impl Scheduler {
 
     /// Gives back memory that nothing is queued in.
     pub(crate) fn release_idle(&mut self) {
-        for queue in [&mut self.pending, &mut self.ready, &mut self.parked] {
+        for queue in [&mut self.pending, &mut self.ready, &mut self.bulk, &mut self.parked] {
             queue.shrink_to_fit();
         }
     }
 
     /// Would [`next`](Self::next) return a stream?
     pub(crate) fn is_runnable(&self, window_open: bool) -> bool {
-        !self.ready.is_empty() || (window_open && !self.parked.is_empty())
+        !self.ready.is_empty() || !self.bulk.is_empty() || (window_open && !self.parked.is_empty())
     }
 
     fn pop(queue: &mut VecDeque<StreamKey>, store: &mut Store) -> Option<StreamKey> {

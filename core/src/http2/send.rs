@@ -17,7 +17,7 @@ use crate::http2::connection::Http2;
 use crate::http2::frame::{self, HEADER_LEN, MAX_WINDOW};
 use crate::http2::settings::MAX_DATA;
 use crate::http2::store::StreamKey;
-use crate::http2::stream::{Closed, End, Head, StreamState};
+use crate::http2::stream::{Closed, End, Head, Queued, StreamState};
 use crate::http2::template::Block;
 use crate::time::Instant;
 
@@ -237,15 +237,16 @@ impl Http2 {
     /// is left. False if no stream has anything that may be sent.
     fn turn(&mut self) -> bool {
         let window_open = self.is_window_open();
-        let Some(key) = self.sched.next(window_open, &mut self.streams) else { return false };
-        if !self.commit_head(key) {
-            return true;
+        let Some(key) = self.sched.next(window_open, &mut self.streams, self.now) else { return false };
+        let before = self.arena.len();
+        if self.commit_head(key) {
+            for _ in 0..self.frames_of_turn(key) {
+                self.cut_data(key);
+            }
+            self.commit_end(key);
+            self.requeue(key);
         }
-        for _ in 0..self.frames_of_turn(key) {
-            self.cut_data(key);
-        }
-        self.commit_end(key);
-        self.requeue(key);
+        self.sched.took(self.arena.len() - before);
         true
     }
 
@@ -356,8 +357,8 @@ impl Http2 {
         } else if self.dribbles.would(eligible, own) && self.dribbles.is_spent() {
             self.hold(key);
             self.stall(key);
-        } else {
-            self.sched.enqueue(key, stream);
+        } else if stream.queued == Queued::No {
+            self.sched.go_on(key, stream, self.now);
         }
     }
 

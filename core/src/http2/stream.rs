@@ -197,6 +197,8 @@ pub(crate) enum Queued {
     Pending,
     /// Has something to send.
     Ready,
+    /// Has more to send after a turn.
+    Bulk,
     /// Has DATA, and the connection's window is exhausted.
     Parked,
 }

@@ -281,7 +281,7 @@ fn a_reset_does_not_wait_for_a_window() {
     assert_eq!(server.sent(), []);
 }
 
-/// `arch:4`, `h2:Q4`: round robin, one frame a turn; a body of a few frames is a turn's.
+/// `arch:4`, `h2:Q4`: round robin; a body of a few frames is a turn's, and a large one goes on when each had its turn.
 #[test]
 fn streams_take_turns() {
     let order = |len| {
@@ -304,7 +304,67 @@ fn streams_take_turns() {
     for len in [100, 20_000, 49_152] {
         assert_eq!(order(len), whole(len));
     }
-    assert_eq!(order(16_384 + 49_153), [&frames(16_384)[..], &frames(16_384), &whole(32_769)].concat());
+    assert_eq!(order(16_384 + 49_153), [&frames(16_384)[..], &whole(49_153)].concat());
+}
+
+/// A server whose peer reads without limit, and bodies of 4 MiB on as many streams, of which each had its first turn.
+fn server_with_large_bodies(streams: u32) -> Bench {
+    let config = Config { send_buffer: 4 << 20, transmit_target: 1, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[(INITIAL_WINDOW_SIZE, 1 << 30)]);
+    server.feed(&window_update(0, 1 << 30));
+    for id in (1..).step_by(2).take(streams as usize) {
+        let key = server.request(id, true);
+        server.engine.send_head(key, response_head(), false);
+        server.engine.send_data(key, None, Bytes::from(vec![0; 4 << 20]));
+    }
+    for _ in 0..streams {
+        next_data(&mut server);
+    }
+    server
+}
+
+/// The stream of the next turn's DATA.
+fn next_data(server: &mut Bench) -> u32 {
+    let sent = parse(&server.written_by_one_poll());
+    sent.iter().find(|frame| frame.kind == Kind::DATA).expect("a turn has DATA").stream
+}
+
+/// `h2:Q4`: a large body has a spell of 1 MiB before the next has as much.
+#[test]
+fn large_bodies_leave_one_after_the_other() {
+    let mut server = server_with_large_bodies(3);
+    let turns: Vec<u32> = (0..4 * 64).map(|_| next_data(&mut server)).collect();
+    let spells: Vec<(u32, usize)> = turns.chunk_by(|a, b| a == b).map(|spell| (spell[0], spell.len())).collect();
+    assert_eq!(spells, [(1, 64), (3, 64), (5, 64), (1, 64)]);
+}
+
+/// `h2:Q4`: where a body takes long, its spell is over after 5 ms, and no earlier.
+#[test]
+fn a_slow_way_makes_spells_short() {
+    let mut server = server_with_large_bodies(2);
+    let turns: Vec<u32> = (0..8)
+        .map(|_| {
+            let stream = next_data(&mut server);
+            server.wait(Duration::from_millis(2));
+            stream
+        })
+        .collect();
+    assert_eq!(turns, [1, 1, 1, 3, 3, 3, 1, 1]);
+}
+
+/// `h2:Q4`: what is short goes before a large body in its spell, and a frame of that follows each frame's worth of it.
+#[test]
+fn what_is_short_waits_for_no_body_and_starves_none() {
+    let mut server = server_with_large_bodies(2);
+    assert_eq!(next_data(&mut server), 1);
+    for id in (5..).step_by(2).take(6) {
+        let key = server.request(id, true);
+        server.engine.send_head(key, response_head(), false);
+        server.engine.send_data(key, None, Bytes::from(vec![0; 8_192]));
+        server.engine.finish(key, None);
+    }
+    let turns: Vec<u32> = (0..10).map(|_| next_data(&mut server)).collect();
+    assert_eq!(turns, [5, 7, 1, 9, 11, 1, 13, 15, 1, 1]);
 }
 
 /// `h2:DL8`: whoever has waited longest for the connection's window is served first; heads and ends are
