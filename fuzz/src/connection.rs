@@ -4,6 +4,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use trirpc_core::buf::{Encoded, MessageBuf, RecvBuf, Transmit};
 use trirpc_core::call::{CallKind, CallOptions, Code, Metadata, MethodSpec, Recv, Status};
+use trirpc_core::http::Response;
 use trirpc_core::{CallId, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server};
 
 use crate::input::Input;
@@ -49,11 +50,12 @@ fn check<A: Application>(data: &[u8]) {
     bytes.extend_from_slice(input.bytes(usize::MAX));
     let config = if switches & 2 == 0 { Config::default() } else { Config::embedded() };
 
-    let whole = Run::<A>::new(&config).without_turns(&bytes, Cuts(0));
-    let cut = Run::<A>::new(&config).without_turns(&bytes, Cuts(cuts));
+    let is_plain = switches & 16 != 0;
+    let whole = Run::<A>::new(&config, is_plain).without_turns(&bytes, Cuts(0));
+    let cut = Run::<A>::new(&config, is_plain).without_turns(&bytes, Cuts(cuts));
     assert_eq!(whole, cut, "the split of the input matters");
 
-    let mut run = Run::<A>::new(&config);
+    let mut run = Run::<A>::new(&config, is_plain);
     run.writes_little = switches & 4 != 0;
     run.turn_by_turn(&bytes, Cuts(cuts), switches & 8 != 0);
 }
@@ -94,9 +96,9 @@ struct Run<A: Application> {
 }
 
 impl<A: Application> Run<A> {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, is_plain: bool) -> Self {
         let now = Instant::ZERO + Duration::from_secs(100);
-        let (conn, app) = A::start(config.clone(), now);
+        let (conn, app) = A::start(config.clone(), is_plain, now);
         Self {
             conn,
             app,
@@ -110,18 +112,26 @@ impl<A: Application> Run<A> {
 
     /// Gives the connection everything before anybody looks: the events and the output that come of it.
     fn without_turns(mut self, bytes: &[u8], cuts: Cuts) -> (Vec<Event>, Vec<u8>) {
+        // A client's requests are out: there are streams.
+        let mut written = self.written();
         for piece in cuts.pieces(bytes) {
             self.input.extend(piece);
             self.conn.handle_input(&mut self.input, self.now);
         }
         let events = std::iter::from_fn(|| self.conn.poll_event()).collect();
+        written.extend(self.written());
+        (events, written)
+    }
+
+    /// All that there is to be written.
+    fn written(&mut self) -> Vec<u8> {
         let mut written = Vec::new();
         loop {
             let more = self.conn.poll_transmit(&mut self.output, self.now);
             written.extend(self.output.chunks().flatten());
             self.output.advance(self.output.len());
             if !more {
-                return (events, written);
+                return written;
             }
         }
     }
@@ -222,7 +232,8 @@ trait Application: Sized {
     type Role: Role;
     const HOSTILE: Side;
 
-    fn start(config: Config, now: Instant) -> (Connection<Self::Role>, Self);
+    /// `is_plain` if a server answers plain HTTP on any path but those of its methods.
+    fn start(config: Config, is_plain: bool, now: Instant) -> (Connection<Self::Role>, Self);
     fn handle(&mut self, conn: &mut Connection<Self::Role>, event: Event, now: Instant);
     fn release(&mut self, conn: &mut Connection<Self::Role>, now: Instant);
 }
@@ -237,8 +248,12 @@ impl Application for Echo {
     type Role = Server;
     const HOSTILE: Side = Side::Client;
 
-    fn start(config: Config, now: Instant) -> (Connection<Server>, Self) {
-        (Connection::<Server>::new(Arc::new(config), Some(HttpVersion::Http2), now), Self::default())
+    fn start(config: Config, is_plain: bool, now: Instant) -> (Connection<Server>, Self) {
+        let mut conn = Connection::<Server>::new(Arc::new(config), Some(HttpVersion::Http2), now);
+        if is_plain {
+            conn.serve_plain(|path| METHODS.iter().all(|method| method.path() != path));
+        }
+        (conn, Self::default())
     }
 
     fn handle(&mut self, conn: &mut Connection<Server>, event: Event, now: Instant) {
@@ -256,6 +271,10 @@ impl Application for Echo {
             Event::Readable(id) => {
                 while let Some(mut call) = conn.call(id) {
                     match call.recv() {
+                        Recv::Message(piece) if call.http().is_some() => drop(piece),
+                        Recv::End if call.http().is_some() => {
+                            drop(call.respond_plain(Response::from_status(200), now));
+                        }
                         // A send that is refused ends with the call.
                         Recv::Message(message) => drop(call.send_encoded(echo(message), now)),
                         Recv::Blocked => break,
@@ -294,7 +313,7 @@ impl Application for Callers {
     type Role = Client;
     const HOSTILE: Side = Side::Server;
 
-    fn start(mut config: Config, now: Instant) -> (Connection<Client>, Self) {
+    fn start(mut config: Config, _: bool, now: Instant) -> (Connection<Client>, Self) {
         // Small profiles have room for one call; these are there at once.
         config.max_pending = config.max_pending.max(METHODS.len());
         let endpoint = Endpoint::http("localhost");

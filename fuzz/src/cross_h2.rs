@@ -22,6 +22,7 @@ use trirpc_core::buf::{RecvBuf, Transmit};
 use trirpc_core::{Config, Connection, ConnectionError, Event, Instant, Role};
 
 use crate::input::Input;
+use crate::memory::Account;
 use crate::random::Random;
 use crate::script;
 use crate::trace::{Side, Trace};
@@ -147,6 +148,10 @@ struct Ours<R: Role> {
     trace: Trace,
     now: Instant,
     saw_end: bool,
+    /// What the connection holds, and this; of what `h2` holds nothing is counted.
+    memory: Account,
+    /// Most calls at once.
+    calls: usize,
 }
 
 /// What is waited for when nothing moves: the rest of windows that are opened a few octets at a time, and no timeout.
@@ -157,17 +162,19 @@ impl<R: Role> Ours<R> {
     fn wait(&mut self) {
         if let Some(at) = self.conn.poll_timeout().filter(|&at| at <= self.now + SHORT) {
             self.now = self.now.max(at);
-            self.conn.handle_timeout(self.now);
+            self.memory.charge(|| self.conn.handle_timeout(self.now));
         }
     }
 
     /// Our end, and the transport of the other.
-    fn new(conn: Connection<R>, side: Side, seed: u8) -> (Self, Io) {
+    fn new(conn: impl FnOnce() -> Connection<R>, side: Side, seed: u8) -> (Self, Io) {
+        let memory = Account::new();
+        let (conn, input) = memory.charge(|| (conn(), RecvBuf::new(16 * 1024)));
         let (up, down) = (Wire::default(), Wire::default());
         let ours = Self {
             conn,
             side,
-            input: RecvBuf::new(16 * 1024),
+            input,
             output: Transmit::new(),
             inbound: down.clone(),
             outbound: up.clone(),
@@ -175,6 +182,8 @@ impl<R: Role> Ours<R> {
             trace: Trace::with_hostile(side.peer()),
             now: start(),
             saw_end: false,
+            memory,
+            calls: 0,
         };
         (ours, Io { inbound: up, outbound: down })
     }
@@ -182,21 +191,27 @@ impl<R: Role> Ours<R> {
     /// One read, one write, and whether anything moved.
     fn turn(&mut self) -> bool {
         let mut moved = false;
-        if self.conn.wants_read() {
+        self.calls = self.calls.max(self.conn.open_calls());
+        let Self { conn, input, output, memory, now, .. } = self;
+        if conn.wants_read() {
             let most = 1 + self.cuts.length(20_000);
             let octets = self.inbound.take(most);
             self.trace.observe(self.side.peer(), &octets);
-            self.input.extend(&octets);
+            memory.charge(|| input.extend(&octets));
             moved |= !octets.is_empty();
             if self.inbound.is_at_end() && !std::mem::replace(&mut self.saw_end, true) {
-                self.conn.handle_input(&mut self.input, self.now);
-                self.conn.handle_eof(self.now);
+                memory.charge(|| {
+                    conn.handle_input(input, *now);
+                    conn.handle_eof(*now);
+                });
                 moved = true;
             }
         }
-        self.conn.handle_input(&mut self.input, self.now);
-        self.conn.poll_transmit(&mut self.output, self.now);
-        while let Some(event) = self.conn.poll_event() {
+        memory.charge(|| {
+            conn.handle_input(input, *now);
+            conn.poll_transmit(output, *now);
+        });
+        while let Some(event) = memory.charge(|| conn.poll_event()) {
             moved = true;
             if let Event::Closed(ConnectionError::Misbehaved(fault)) = event {
                 panic!("h2 stands accused of {fault:?}\n{}", self.trace.tail(30));
@@ -207,6 +222,7 @@ impl<R: Role> Ours<R> {
         self.output.advance(octets.len());
         self.outbound.put(&octets);
         self.trace.observe(self.side, &octets);
+        self.memory.assert_within(R::SIDE, self.conn.config(), self.calls);
         let faults = self.trace.faults();
         assert!(faults.is_empty(), "illegal output: {faults:?}\n{}", self.trace.tail(30));
         if self.conn.is_closed() && self.output.is_empty() {

@@ -13,6 +13,7 @@ use trirpc_core::buf::{Encoded, MessageBuf};
 use trirpc_core::call::{CallKind, CallOptions, Code, Metadata, MethodSpec, Recv, Status};
 use trirpc_core::{CallId, ErrorCode, OpenError, SendError};
 
+use crate::memory::uncharged;
 use crate::pair::{Pair, Setup};
 use crate::random::Random;
 use crate::script::{self, Op, Script};
@@ -37,8 +38,9 @@ pub fn e2e_sim(data: &[u8]) {
 pub fn run(script: &Script) {
     let mut model = Model::new(script.seed);
     for op in &script.ops {
-        model.apply(op);
+        model.charged(op.side(), |model| model.apply(op));
         model.check_windows();
+        model.pair.assert_memory(model.calls.len());
     }
     model.settle();
 }
@@ -93,8 +95,8 @@ impl Lane {
     fn receive(&mut self, call: usize, side: Side, mut message: MessageBuf) {
         let size = *self.sent.get(self.received).expect("a message that nobody sent");
         self.taken += 5 + message.len() as u64;
-        let bytes = message.copy_to_bytes(message.len());
-        assert!(bytes == content(call, side, self.received, size), "message {} of call {call} changed", self.received);
+        let is_same = uncharged(|| message.copy_to_bytes(message.len()) == content(call, side, self.received, size));
+        assert!(is_same, "message {} of call {call} changed", self.received);
         self.received += 1;
     }
 }
@@ -106,7 +108,7 @@ fn content(call: usize, from: Side, sequence: usize, size: usize) -> Bytes {
 }
 
 fn encoded(call: usize, from: Side, sequence: usize, size: usize) -> Encoded {
-    Encoded { bytes: content(call, from, sequence, size), compressed: false }
+    Encoded { bytes: uncharged(|| content(call, from, sequence, size)), compressed: false }
 }
 
 impl Model {
@@ -127,6 +129,14 @@ impl Model {
             reserve,
             is_window_small,
             ended: false,
+        }
+    }
+
+    /// What the application does with the connection of `side`, if that is one, is at the expense of that connection.
+    fn charged<T>(&mut self, side: Option<Side>, work: impl FnOnce(&mut Self) -> T) -> T {
+        match side {
+            Some(side) => self.pair.memory(side).charge(|| work(self)),
+            None => work(self),
         }
     }
 
@@ -183,8 +193,9 @@ impl Model {
             Err(OpenError::GoingAway | OpenError::Closed) if self.ended => return,
             Err(error) => panic!("open failed: {error}"),
         };
-        let up = Lane { sent: size.into_iter().collect(), is_finished: size.is_some(), ..Lane::default() };
-        self.calls.push(Call {
+        let up =
+            Lane { sent: uncharged(|| size.into_iter().collect()), is_finished: size.is_some(), ..Lane::default() };
+        let call = Call {
             kind,
             client: Some(id),
             server: None,
@@ -194,7 +205,8 @@ impl Model {
             outcome: None,
             was_accepted: false,
             disturbed: timeout.is_some(),
-        });
+        };
+        uncharged(|| self.calls.push(call));
     }
 
     fn client_send(&mut self, index: usize, size: usize) {
@@ -205,7 +217,7 @@ impl Model {
         match view.send_encoded(encoded(index, Side::Client, call.up.sent.len(), size), now) {
             Ok(()) => {
                 assert!(capacity > 0 && !call.up.is_finished);
-                call.up.sent.push(size);
+                uncharged(|| call.up.sent.push(size));
             }
             Err(SendError::Blocked) => assert_eq!(capacity, 0),
             Err(SendError::Sealed) => assert!(call.up.is_finished || call.kind.is_single_request()),
@@ -302,7 +314,7 @@ impl Model {
         match view.send_encoded(encoded(index, Side::Server, call.down.sent.len(), size), now) {
             Ok(()) => {
                 assert!(capacity > 0);
-                call.down.sent.push(size);
+                uncharged(|| call.down.sent.push(size));
             }
             Err(SendError::Blocked) => assert_eq!(capacity, 0),
             Err(SendError::Sealed) => {
@@ -342,7 +354,7 @@ impl Model {
         let message = encoded(index, Side::Server, call.down.sent.len(), size);
         let none = Metadata::new();
         if view.respond_encoded(message, &none, &none, now).is_ok() {
-            call.down.sent.push(size);
+            uncharged(|| call.down.sent.push(size));
             call.answer = Some(Code::Ok);
         }
         call.server = None;
@@ -427,14 +439,16 @@ impl Model {
             self.pair.drive();
             self.check_windows();
             let mut moved = false;
-            self.accept();
+            self.charged(Some(Side::Server), Self::accept);
             for index in 0..self.calls.len() {
-                while self.server_recv(index) || self.client_recv(index) {
+                while self.charged(Some(Side::Server), |model| model.server_recv(index))
+                    || self.charged(Some(Side::Client), |model| model.client_recv(index))
+                {
                     moved = true;
                 }
                 let (client, server) = (self.calls[index].client, self.calls[index].server);
-                self.client_settle(index);
-                self.server_settle(index);
+                self.charged(Some(Side::Client), |model| model.client_settle(index));
+                self.charged(Some(Side::Server), |model| model.server_settle(index));
                 moved |= (client, server) != (self.calls[index].client, self.calls[index].server);
             }
             if !moved && !self.pair.step() {
@@ -446,6 +460,7 @@ impl Model {
             assert!(call.server.is_none(), "call {index} never ended at the server");
         }
         self.pair.assert_quiet();
+        self.pair.assert_memory(self.calls.len());
         self.check_outcomes();
     }
 

@@ -13,6 +13,7 @@ use trirpc_core::{
 };
 
 use crate::clock::Clock;
+use crate::memory::Account;
 use crate::pipe::{Chunks, Pipe};
 use crate::random::Random;
 use crate::trace::{Side, Trace};
@@ -44,9 +45,12 @@ impl Setup {
     pub fn start(self) -> Pair {
         let clock = Clock::new();
         let endpoint = Endpoint::http("localhost");
+        let (client_end, server_end) = (End::default(), End::default());
+        let client = || Connection::<Client>::new(Arc::new(self.client), endpoint, HttpVersion::Http2, clock.now());
+        let server = || Connection::<Server>::new(Arc::new(self.server), Some(HttpVersion::Http2), clock.now());
         Pair {
-            client: Connection::<Client>::new(Arc::new(self.client), endpoint, HttpVersion::Http2, clock.now()),
-            server: Connection::<Server>::new(Arc::new(self.server), Some(HttpVersion::Http2), clock.now()),
+            client: client_end.memory.charge(client),
+            server: server_end.memory.charge(server),
             clock,
             up: self.up,
             down: self.down,
@@ -54,8 +58,8 @@ impl Setup {
             server_events: Vec::new(),
             trace: Trace::new(),
             seed: self.seed,
-            client_end: End::default(),
-            server_end: End::default(),
+            client_end,
+            server_end,
         }
     }
 }
@@ -107,11 +111,15 @@ struct End {
     input: RecvBuf,
     output: Transmit,
     saw_end: bool,
+    /// What the connection holds, and this.
+    memory: Account,
 }
 
 impl Default for End {
     fn default() -> Self {
-        Self { input: RecvBuf::new(16 * 1024), output: Transmit::new(), saw_end: false }
+        let memory = Account::new();
+        let input = memory.charge(|| RecvBuf::new(16 * 1024));
+        Self { input, output: Transmit::new(), saw_end: false, memory }
     }
 }
 
@@ -204,6 +212,25 @@ impl Pair {
         self.server.handle_transport_error(TransportError::Reset, now);
     }
 
+    /// At whose expense the memory of a side's connection is. Turns are charged; commands of the application are only where
+    /// it does so itself.
+    pub fn memory(&self, side: Side) -> Account {
+        match side {
+            Side::Client => self.client_end.memory,
+            Side::Server => self.server_end.memory,
+        }
+    }
+
+    /// `h2:P3`: neither side has held more than its limits add up to; the client has at most `calls` at once.
+    ///
+    /// # Panics
+    /// If one has.
+    #[track_caller]
+    pub fn assert_memory(&self, calls: usize) {
+        self.client_end.memory.assert_within(Client::SIDE, self.client.config(), calls);
+        self.server_end.memory.assert_within(Server::SIDE, self.server.config(), calls);
+    }
+
     /// A view of one of the client's calls.
     ///
     /// # Panics
@@ -251,27 +278,30 @@ fn turn<R: Role>(
     observe: impl FnOnce(&[u8]),
     now: Instant,
 ) -> bool {
+    let memory = end.memory;
     let mut moved = false;
     if conn.wants_read() {
-        let read = inbound.read(end.input.space(), now);
+        let read = inbound.read(memory.charge(|| end.input.space()), now);
         end.input.commit(read);
         moved |= read > 0;
         if inbound.is_at_end() && !end.saw_end {
             end.saw_end = true;
             moved = true;
-            conn.handle_input(&mut end.input, now);
-            conn.handle_eof(now);
+            memory.charge(|| {
+                conn.handle_input(&mut end.input, now);
+                conn.handle_eof(now);
+            });
         }
     }
     if !end.input.is_empty() {
-        conn.handle_input(&mut end.input, now);
+        memory.charge(|| conn.handle_input(&mut end.input, now));
     }
     if conn.poll_timeout().is_some_and(|at| at <= now) {
-        conn.handle_timeout(now);
+        memory.charge(|| conn.handle_timeout(now));
         moved = true;
     }
-    conn.poll_transmit(&mut end.output, now);
-    while let Some(event) = conn.poll_event() {
+    memory.charge(|| conn.poll_transmit(&mut end.output, now));
+    while let Some(event) = memory.charge(|| conn.poll_event()) {
         events.push(event);
         moved = true;
     }

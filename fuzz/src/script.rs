@@ -76,6 +76,28 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whose application it is an operation of.
+    pub fn side(&self) -> Option<Side> {
+        match *self {
+            Self::OpenUnary { .. }
+            | Self::Open { .. }
+            | Self::ClientSend { .. }
+            | Self::ClientFinish { .. }
+            | Self::ClientRecv { .. }
+            | Self::ClientCancel { .. }
+            | Self::ClientRelease { .. } => Some(Side::Client),
+            Self::Accept
+            | Self::ServerHead { .. }
+            | Self::ServerSend { .. }
+            | Self::ServerRecv { .. }
+            | Self::ServerRespond { .. }
+            | Self::ServerFinish { .. }
+            | Self::ServerRelease { .. } => Some(Side::Server),
+            Self::Shutdown { side } | Self::Abort { side } => Some(side),
+            Self::Step { .. } | Self::Pass { .. } | Self::Cut => None,
+        }
+    }
+
     /// An octet that chooses, one for the call, and what the operation needs beside it.
     fn read(input: &mut Input<'_>) -> Self {
         let choice = input.octet() % 100;

@@ -11,9 +11,10 @@ mod peer;
 use std::time::Duration;
 
 use trirpc_core::buf::{RecvBuf, Transmit};
-use trirpc_core::{Config, Connection, ConnectionError, ErrorCode, Event, Instant, TransportError};
+use trirpc_core::{Config, Connection, ConnectionError, ErrorCode, Event, Instant, Role, TransportError};
 
 use crate::input::Input;
+use crate::memory::Account;
 use crate::random::Random;
 use crate::script;
 use crate::trace::{Entry, Frame, Trace};
@@ -42,7 +43,7 @@ fn run<A: Application>(data: &[u8]) {
         seed => script::config(&mut Random::new(seed.into())),
     };
     let (switches, cuts) = (input.octet(), input.octet());
-    let mut twin = Twin::<A>::new(&config, if switches & 1 == 0 { usize::MAX } else { 40 }, cuts);
+    let mut twin = Twin::<A>::new(&config, if switches & 1 == 0 { usize::MAX } else { 40 }, cuts, switches & 4 != 0);
     for _ in 0..MAX_STEPS {
         if input.is_empty() {
             break;
@@ -70,6 +71,8 @@ struct Twin<A: Application> {
     /// Frames that the peer sent, and steps of the application: what may cause output.
     causes: usize,
     events: usize,
+    /// Most calls at once.
+    calls: usize,
     /// The script ended the connection.
     ended: bool,
 }
@@ -78,10 +81,14 @@ struct Twin<A: Application> {
 struct Run<A: Application> {
     conn: Connection<A::Role>,
     app: A,
+    /// Sent by the peer, and not read.
+    coming: Vec<u8>,
     input: RecvBuf,
     output: Transmit,
     /// Most that one write takes.
     quota: usize,
+    /// What all of it holds, the application apart.
+    memory: Account,
 }
 
 /// What a step led to.
@@ -92,43 +99,64 @@ struct Outcome {
 }
 
 impl<A: Application> Run<A> {
-    fn new(config: &Config, quota: usize, now: Instant) -> Self {
-        let (conn, app) = A::start(config.clone(), now);
-        Self { conn, app, input: RecvBuf::new(16 * 1024), output: Transmit::new(), quota }
+    fn new(config: &Config, quota: usize, is_plain: bool, now: Instant) -> Self {
+        let memory = Account::new();
+        let (conn, app) = memory.charge(|| A::start(config.clone(), is_plain, now));
+        let input = memory.charge(|| RecvBuf::from(config));
+        Self { conn, app, coming: Vec::new(), input, output: Transmit::new(), quota, memory }
     }
 
-    fn read(&mut self, bytes: &[u8], cuts: Option<&mut Random>, now: Instant) {
-        let mut rest = bytes;
-        let mut cuts = cuts;
-        while !rest.is_empty() {
-            let len = cuts.as_mut().map_or(rest.len(), |cuts| 1 + cuts.length(3000));
-            let (piece, later) = rest.split_at(len.min(rest.len()));
-            self.input.extend(piece);
-            self.conn.handle_input(&mut self.input, now);
-            rest = later;
+    /// Reads as a driver does: into the room there is, and not while the connection does not want to.
+    fn read(&mut self, mut cuts: Option<&mut Random>, now: Instant) {
+        let Self { conn, coming, input, memory, .. } = self;
+        let mut rest = &coming[..];
+        while !rest.is_empty() && conn.wants_read() {
+            let most = cuts.as_mut().map_or(rest.len(), |cuts| 1 + cuts.length(3000)).min(rest.len());
+            let read = memory.charge(|| {
+                let space = input.space();
+                let n = most.min(space.len());
+                space[..n].copy_from_slice(&rest[..n]);
+                input.commit(n);
+                conn.handle_input(input, now);
+                n
+            });
+            rest = &rest[read..];
         }
+        let left = rest.len();
+        coming.drain(..coming.len() - left);
     }
 
     /// Whether the connection takes a frame at once.
     fn is_reading(&self) -> bool {
-        self.conn.wants_read() && self.input.is_empty()
+        self.conn.wants_read() && self.input.is_empty() && self.coming.is_empty()
+    }
+
+    /// What it held, once all of it is gone.
+    fn into_memory(self) -> Account {
+        self.memory
     }
 
     /// The turn of a driver, after input or the application's action.
     fn turn(&mut self, now: Instant) -> Outcome {
         let mut outcome = Outcome { events: Vec::new(), written: Vec::new() };
         for _ in 0..10_000 {
-            self.conn.handle_timeout(now);
-            let more = self.conn.poll_transmit(&mut self.output, now);
+            let Self { conn, output, memory, .. } = self;
+            let more = memory.charge(|| {
+                conn.handle_timeout(now);
+                conn.poll_transmit(output, now)
+            });
             let mut written = vec![0; self.output.len().min(self.quota)];
             self.output.copy_to(&mut written);
             self.output.advance(written.len());
-            let before = (outcome.events.len(), self.input.len());
-            outcome.events.extend(std::iter::from_fn(|| self.conn.poll_event()));
+            let before = (outcome.events.len(), self.input.len(), self.coming.len());
+            let Self { conn, input, memory, .. } = self;
+            outcome.events.extend(std::iter::from_fn(|| memory.charge(|| conn.poll_event())));
             let is_quiet = written.is_empty() && !more;
             outcome.written.extend(written);
-            self.conn.handle_input(&mut self.input, now);
-            if self.quota < usize::MAX || (is_quiet && before == (outcome.events.len(), self.input.len())) {
+            memory.charge(|| conn.handle_input(input, now));
+            self.read(None, now);
+            let after = (outcome.events.len(), self.input.len(), self.coming.len());
+            if self.quota < usize::MAX || (is_quiet && before == after) {
                 return outcome;
             }
         }
@@ -137,17 +165,18 @@ impl<A: Application> Run<A> {
 }
 
 impl<A: Application> Twin<A> {
-    fn new(config: &Config, quota: usize, cuts: u8) -> Self {
+    fn new(config: &Config, quota: usize, cuts: u8, is_plain: bool) -> Self {
         let now = Instant::ZERO + Duration::from_secs(100);
         let mut twin = Self {
-            whole: Run::new(config, quota, now),
-            cut: Run::new(config, quota, now),
+            whole: Run::new(config, quota, is_plain, now),
+            cut: Run::new(config, quota, is_plain, now),
             cuts: Random::new(cuts.into()),
             peer: Peer::new(A::PEER),
             trace: Trace::with_hostile(A::PEER),
             now,
             causes: 0,
             events: 0,
+            calls: 0,
             ended: false,
         };
         let greeting = twin.peer.greeting();
@@ -185,8 +214,11 @@ impl<A: Application> Twin<A> {
     fn deliver(&mut self, bytes: &[u8], verdict: Option<Verdict>) {
         self.trace.observe(A::PEER, bytes);
         self.causes += bytes.len() / 9 + 1;
-        self.whole.read(bytes, None, self.now);
-        self.cut.read(bytes, Some(&mut self.cuts), self.now);
+        for run in [&mut self.whole, &mut self.cut] {
+            run.coming.extend(bytes);
+        }
+        self.whole.read(None, self.now);
+        self.cut.read(Some(&mut self.cuts), self.now);
         let events = self.settle();
         let faults: Vec<_> = events.iter().filter_map(misbehaviour).collect();
         match verdict {
@@ -219,8 +251,9 @@ impl<A: Application> Twin<A> {
         match choice {
             0..=94 => {
                 let octets = [input.octet(), input.octet(), input.octet()];
-                for run in [&mut self.whole, &mut self.cut] {
-                    run.app.act(&mut run.conn, choice % 8, octets, &self.peer, self.now);
+                for Run { conn, app, memory, .. } in [&mut self.whole, &mut self.cut] {
+                    memory.charge(|| app.act(conn, choice % 8, octets, &self.peer, self.now));
+                    self.calls = self.calls.max(app.calls());
                 }
             }
             95..=98 => {
@@ -228,19 +261,19 @@ impl<A: Application> Twin<A> {
                 self.now = self.now + Duration::from_millis(if octet < 200 { octet } else { (octet - 199) * 1000 });
             }
             99..=101 => {
-                for run in [&mut self.whole, &mut self.cut] {
-                    run.conn.shutdown(self.now);
+                for Run { conn, memory, .. } in [&mut self.whole, &mut self.cut] {
+                    memory.charge(|| conn.shutdown(self.now));
                 }
             }
             _ => {
                 self.ended = true;
                 let which = input.octet() % 3;
-                for run in [&mut self.whole, &mut self.cut] {
-                    match which {
-                        0 => run.conn.abort(ErrorCode::NO_ERROR, self.now),
-                        1 => run.conn.handle_eof(self.now),
-                        _ => run.conn.handle_transport_error(TransportError::Reset, self.now),
-                    }
+                for Run { conn, memory, .. } in [&mut self.whole, &mut self.cut] {
+                    memory.charge(|| match which {
+                        0 => conn.abort(ErrorCode::NO_ERROR, self.now),
+                        1 => conn.handle_eof(self.now),
+                        _ => conn.handle_transport_error(TransportError::Reset, self.now),
+                    });
                 }
             }
         }
@@ -260,6 +293,9 @@ impl<A: Application> Twin<A> {
         let faults = self.trace.faults();
         assert!(faults.is_empty(), "illegal output: {faults:?}\n{}", self.trace.tail(50));
         self.events += events.len();
+        for run in [&self.whole, &self.cut] {
+            run.memory.assert_within(A::Role::SIDE, run.conn.config(), self.calls);
+        }
         self.peer.read(&self.trace);
         if self.peer.is_honest {
             if let Some(reset) = self.peer.unjust_reset {
@@ -305,6 +341,9 @@ impl<A: Application> Twin<A> {
         self.deliver(crate::frames::PREFACE, None);
         let after = self.trace.entries()[before..].iter().filter(|entry| entry.from != A::PEER).count();
         assert_eq!(after, 0, "output after the end\n{}", self.trace);
+        for run in [self.whole, self.cut] {
+            assert_eq!(run.into_memory().held(), 0, "memory is left");
+        }
     }
 }
 

@@ -3,7 +3,12 @@
 use std::fs;
 
 use trirpc_fuzz::TARGETS;
+use trirpc_fuzz::memory::ByOwner;
 use trirpc_tests::sources::{files, root};
+
+/// For the targets that look at memory.
+#[global_allocator]
+static ALLOCATOR: ByOwner = ByOwner;
 
 /// A corpus in the repository stays small.
 const MAX_CORPUS: u64 = 200 * 1024;

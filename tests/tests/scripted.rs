@@ -2,9 +2,34 @@
 //! `h2` crate. The fuzz targets hold the properties.
 
 use quickcheck::{Gen, QuickCheck};
+use trirpc_core::{Config, Side};
+use trirpc_fuzz::memory::{Account, ByOwner, uncharged};
 use trirpc_fuzz::{client_conn, cross_h2, server_conn};
 
-/// h2:P1, h2:P4, h2:P5, h2:P6, h2:P7, h2:P8, h2:P9, h2:P11: a server between a client that knows HTTP/2 and handlers that
+#[global_allocator]
+static ALLOCATOR: ByOwner = ByOwner;
+
+/// What the targets hold of memory is worth something here: what is allocated at somebody's expense is theirs until it is
+/// freed, whoever does, and whatever else is allocated is not.
+#[test]
+fn memory_is_counted_for_who_asked_for_it() {
+    let (one, other) = (Account::new(), Account::new());
+    assert!(one.is_counted() && one.held() == 0);
+    let mut octets = one.charge(|| vec![0u8; 1000]);
+    let apart = one.charge(|| uncharged(|| vec![0u8; 1 << 20]));
+    assert_eq!((one.held(), one.peak()), (1000, 1000));
+    octets.reserve_exact(2000);
+    assert_eq!((one.held(), other.held()), (3000, 0), "it has grown, and is still theirs");
+    other.charge(|| drop(octets));
+    assert_eq!((one.held(), one.peak(), other.held()), (0, 3000, 0));
+    drop(apart);
+    one.assert_within(Side::Server, &Config::embedded(), 0);
+    let _large = one.charge(|| vec![0u8; Config::embedded().memory_bound() + 2000]);
+    let exceeded = std::panic::catch_unwind(|| one.assert_within(Side::Server, &Config::embedded(), 0));
+    assert!(exceeded.is_err(), "more is held than may be");
+}
+
+/// h2:P1, h2:P3, h2:P4, h2:P5, h2:P6, h2:P7, h2:P8, h2:P9, h2:P11: a server between a client that knows HTTP/2 and handlers that
 /// follow a script; each fault gets its verdict, and an honest client never gets one.
 #[test]
 fn a_server_is_right_about_a_client_that_knows_the_protocol() {

@@ -60,7 +60,7 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let (limits, seed, window) = (config(input.octet()), input.octet(), input.octet());
         let endpoint = Endpoint::http("test");
-        let conn = Connection::<Client>::new(Arc::new(limits), endpoint, HttpVersion::Http2, start());
+        let conn = || Connection::<Client>::new(Arc::new(limits), endpoint, HttpVersion::Http2, start());
         let (ours, io) = Ours::new(conn, Side::Client, seed);
         let mut theirs = server::Builder::new();
         theirs
@@ -84,8 +84,9 @@ impl World {
             46..=60 if number > 0 => drop(self.recv(call)),
             61 | 62 if number > 0 => {
                 self.calls[call].disturbed = true;
-                if let Some(mut view) = self.calls[call].id.and_then(|id| self.ours.conn.call(id)) {
-                    view.cancel(Code::Cancelled, self.ours.now);
+                let Ours { conn, memory, now, .. } = &mut self.ours;
+                if let Some(mut view) = self.calls[call].id.and_then(|id| conn.call(id)) {
+                    memory.charge(|| view.cancel(Code::Cancelled, *now));
                 }
             }
             63..=80 => self.serve(),
@@ -108,7 +109,8 @@ impl World {
                 }
             }
             88 if octet < 40 => {
-                self.ours.conn.shutdown(self.ours.now);
+                let Ours { conn, memory, now, .. } = &mut self.ours;
+                memory.charge(|| conn.shutdown(*now));
             }
             88 if octet < 80 => {
                 if let Some(theirs) = &mut self.theirs {
@@ -131,11 +133,11 @@ impl World {
             options.metadata.append("x-large", &"v".repeat(25 * usize::from(octet))).expect("a legal key");
         }
         let message = content(index, 0, size);
-        let now = self.ours.now;
-        let opened = match is_unary {
-            true => self.ours.conn.open_unary_encoded(&UNARY, &options, "proto", encoded(&message), now),
-            false => self.ours.conn.open(&CHAT, &options, "proto", now),
-        };
+        let Ours { conn, memory, now, .. } = &mut self.ours;
+        let opened = memory.charge(|| match is_unary {
+            true => conn.open_unary_encoded(&UNARY, &options, "proto", encoded(&message), *now),
+            false => conn.open(&CHAT, &options, "proto", *now),
+        });
         let Ok(id) = opened else { return };
         self.calls.push(Call {
             id: Some(id),
@@ -149,24 +151,27 @@ impl World {
 
     fn send(&mut self, index: usize, size: usize) {
         let call = &mut self.calls[index];
-        let Some(mut view) = call.id.and_then(|id| self.ours.conn.call(id)) else { return };
+        let Ours { conn, memory, now, .. } = &mut self.ours;
+        let Some(mut view) = call.id.and_then(|id| conn.call(id)) else { return };
         let message = content(index, call.sent.len(), size);
-        if !call.is_finished && view.send_encoded(encoded(&message), self.ours.now).is_ok() {
+        if !call.is_finished && memory.charge(|| view.send_encoded(encoded(&message), *now)).is_ok() {
             call.sent.push(message);
         }
     }
 
     fn finish(&mut self, index: usize) {
         let call = &mut self.calls[index];
-        let Some(mut view) = call.id.and_then(|id| self.ours.conn.call(id)) else { return };
-        call.is_finished |= view.finish(self.ours.now).is_ok();
+        let Ours { conn, memory, now, .. } = &mut self.ours;
+        let Some(mut view) = call.id.and_then(|id| conn.call(id)) else { return };
+        call.is_finished |= memory.charge(|| view.finish(*now)).is_ok();
     }
 
     /// Whether there was a message, or the end.
     fn recv(&mut self, index: usize) -> bool {
         let call = &mut self.calls[index];
-        let Some(mut view) = call.id.and_then(|id| self.ours.conn.call(id)) else { return false };
-        match view.recv() {
+        let Ours { conn, memory, .. } = &mut self.ours;
+        let Some(mut view) = call.id.and_then(|id| conn.call(id)) else { return false };
+        match memory.charge(|| view.recv()) {
             Recv::Message(mut message) => {
                 let message = message.copy_to_bytes(message.len());
                 assert_eq!(call.sent.get(call.received), Some(&message), "message {} of call {index}", call.received);

@@ -14,6 +14,7 @@ use super::{
     Io, LAST_WINDOW, MAX_STEPS, MAX_TURNS, Ours, config, context, envelope, is_farewell, read, size, start, write,
 };
 use crate::input::Input;
+use crate::memory::uncharged;
 use crate::random::Random;
 use crate::trace::Side;
 
@@ -72,7 +73,7 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let (limits, seed, window) = (config(input.octet()), input.octet(), input.octet());
         let max_message = limits.max_reserved.saturating_sub(5).min(100_000);
-        let conn = Connection::<Server>::new(Arc::new(limits), Some(HttpVersion::Http2), start());
+        let conn = || Connection::<Server>::new(Arc::new(limits), Some(HttpVersion::Http2), start());
         let (ours, io) = Ours::new(conn, Side::Server, seed);
         let mut builder = client::Builder::new();
         builder
@@ -133,7 +134,8 @@ impl World {
             77 | 78 => self.end_early(octet),
             79 if octet < 60 => {
                 self.is_leaving = true;
-                self.ours.conn.shutdown(self.ours.now);
+                let Ours { conn, memory, now, .. } = &mut self.ours;
+                memory.charge(|| conn.shutdown(*now));
             }
             80..=88 => self.echo(),
             _ => {
@@ -175,26 +177,27 @@ impl World {
     fn end_early(&mut self, octet: u8) {
         let number = self.handled.len().max(1);
         let Some(handled) = self.handled.get(usize::from(octet) % number) else { return };
-        let Some(call) = self.ours.conn.call(handled.id) else { return };
+        let Ours { conn, memory, now, .. } = &mut self.ours;
+        let Some(call) = conn.call(handled.id) else { return };
         let index = call.metadata().and_then(|metadata| metadata.get("x-call")?.to_str()?.parse().ok());
         let index: usize = index.expect("the metadata that was sent");
         self.calls[index].disturbed = true;
-        match octet % 2 {
+        memory.charge(|| match octet % 2 {
             0 => call.release(),
-            _ => drop(call.finish(&Status::new(Code::Aborted, "enough"), &Metadata::new(), self.ours.now)),
-        }
+            _ => drop(call.finish(&Status::new(Code::Aborted, "enough"), &Metadata::new(), *now)),
+        });
     }
 
     /// Our server's handlers move what can be moved.
     fn echo(&mut self) {
-        let now = self.ours.now;
-        while let Some(id) = self.ours.conn.accept() {
-            let mut call = self.ours.conn.call(id).expect("accepted just now");
-            call.expect(CallKind::Bidi, now);
+        let Ours { conn, memory, now, .. } = &mut self.ours;
+        let now = *now;
+        while let Some(id) = memory.charge(|| conn.accept()) {
+            let mut call = conn.call(id).expect("accepted just now");
+            memory.charge(|| call.expect(CallKind::Bidi, now));
             self.handled.push(Handled { id, held: None });
         }
-        let conn = &mut self.ours.conn;
-        self.handled.retain_mut(|handled| {
+        let echo = |handled: &mut Handled| {
             loop {
                 let Some(mut call) = conn.call(handled.id) else { return false };
                 if let Some(message) = handled.held.take() {
@@ -206,7 +209,9 @@ impl World {
                     let _ = call.send_encoded(encoded, now);
                 }
                 match call.recv() {
-                    Recv::Message(mut message) => handled.held = Some(message.copy_to_bytes(message.len())),
+                    Recv::Message(mut message) => {
+                        handled.held = Some(uncharged(|| message.copy_to_bytes(message.len())));
+                    }
                     Recv::Blocked => return true,
                     Recv::End if call.is_over() => {
                         call.release();
@@ -218,7 +223,8 @@ impl World {
                     }
                 }
             }
-        });
+        };
+        memory.charge(|| self.handled.retain_mut(echo));
     }
 
     fn turn(&mut self) -> bool {

@@ -4,9 +4,11 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use trirpc_core::buf::{Encoded, MessageBuf};
 use trirpc_core::call::{CallKind, CallOptions, Code, Metadata, MethodSpec, Recv, Status};
+use trirpc_core::http::{HeaderName, Response};
 use trirpc_core::{CallId, CallMut, Client, Config, Connection, Endpoint, HttpVersion, Instant, Role, Server};
 
 use super::peer::Peer;
+use crate::memory::uncharged;
 use crate::trace::Side;
 
 static METHODS: [MethodSpec; 4] = [
@@ -22,9 +24,12 @@ pub(super) trait Application: Sized {
     /// Which end the peer is.
     const PEER: Side;
 
-    fn start(config: Config, now: Instant) -> (Connection<Self::Role>, Self);
+    /// `is_plain` if a server answers plain HTTP as well.
+    fn start(config: Config, is_plain: bool, now: Instant) -> (Connection<Self::Role>, Self);
     /// One action out of eight, on the call that an octet names.
     fn act(&mut self, conn: &mut Connection<Self::Role>, action: u8, octets: [u8; 3], peer: &Peer, now: Instant);
+    /// Calls that it has.
+    fn calls(&self) -> usize;
     /// Lets go of every call of a connection that is over.
     fn release_all(&mut self, conn: &mut Connection<Self::Role>, now: Instant);
 }
@@ -32,19 +37,23 @@ pub(super) trait Application: Sized {
 fn message([_, high, low]: [u8; 3]) -> Encoded {
     let size = usize::from(high) * 256 + usize::from(low);
     let size = if size < 0x8000 { size % 300 } else { size };
-    Encoded { bytes: Bytes::from(vec![high; size]), compressed: false }
+    Encoded { bytes: uncharged(|| Bytes::from(vec![high; size])), compressed: false }
 }
 
-/// The peer fills the messages of a stream with its number.
-fn check(mut message: MessageBuf, stream: Option<u32>) {
-    let content = message.copy_to_bytes(message.len());
-    if let Some(stream) = stream {
+/// The peer fills the messages of a stream with its number, unless it lies about where they end.
+fn check(mut message: MessageBuf, stream: Option<u32>, peer: &Peer) {
+    let content = uncharged(|| message.copy_to_bytes(message.len()));
+    if let Some(stream) = stream.filter(|&stream| !peer.lies_on(stream)) {
         assert!(content.iter().all(|&octet| octet == stream as u8), "a message of stream {stream} changed");
     }
 }
 
 /// What the peer has written into a head is what arrives, whatever it made of the tables before. The stream.
 fn check_marks(metadata: Option<&Metadata>, peer: &Peer) -> Option<u32> {
+    uncharged(|| stream_of(metadata, peer))
+}
+
+fn stream_of(metadata: Option<&Metadata>, peer: &Peer) -> Option<u32> {
     let text = |key| metadata.and_then(|metadata| metadata.get(key)?.to_str().map(ToOwned::to_owned));
     if !peer.is_honest {
         return None;
@@ -52,6 +61,16 @@ fn check_marks(metadata: Option<&Metadata>, peer: &Peer) -> Option<u32> {
     let stream = text("x-stream")?.parse().ok()?;
     assert_eq!(text("x-mark").as_ref(), peer.mark(stream), "the mark of stream {stream}");
     Some(stream)
+}
+
+/// An answer in plain HTTP.
+fn page([kind, high, low]: [u8; 3]) -> Response {
+    let mut response = Response::from_status([200, 204, 304, 404, 500, 99][usize::from(kind) % 6]);
+    response.body = message([kind, high, low]).bytes;
+    if kind % 4 == 0 {
+        response.trailers.push(HeaderName::from_static("x-sum"), "1");
+    }
+    response
 }
 
 /// Handlers of a server.
@@ -65,8 +84,16 @@ impl Application for Handler {
     type Role = Server;
     const PEER: Side = Side::Client;
 
-    fn start(config: Config, now: Instant) -> (Connection<Server>, Self) {
-        (Connection::<Server>::new(Arc::new(config), Some(HttpVersion::Http2), now), Self::default())
+    fn start(config: Config, is_plain: bool, now: Instant) -> (Connection<Server>, Self) {
+        let mut conn = Connection::<Server>::new(Arc::new(config), Some(HttpVersion::Http2), now);
+        if is_plain {
+            conn.serve_plain(|path| !path.starts_with("/t.Echo/"));
+        }
+        (conn, Self::default())
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.len()
     }
 
     fn act(&mut self, conn: &mut Connection<Server>, action: u8, octets: [u8; 3], peer: &Peer, now: Instant) {
@@ -82,15 +109,18 @@ impl Application for Handler {
         let mut call: CallMut<'_, Server> = conn.call(id).expect("retained");
         match action {
             1 | 2 => {
-                for _ in 0..=octets[1] % 4 {
+                // A body of plain HTTP is taken as far as it came: its pieces are those that were read.
+                let most = if call.http().is_some() { usize::MAX } else { 1 + usize::from(octets[1] % 4) };
+                for _ in 0..most {
                     match call.recv() {
-                        Recv::Message(message) => check(message, stream),
+                        Recv::Message(message) => check(message, stream, peer),
                         Recv::Blocked | Recv::End => return,
                     }
                 }
             }
             3 => drop(call.send_encoded(message(octets), now)),
             4 => drop(call.send_head(&none, now)),
+            5 | 6 if call.http().is_some() => drop(call.respond_plain(page(octets), now)),
             5 => drop(call.respond_encoded(message(octets), &none, &none, now)),
             6 => drop(call.finish(&Status::new(Code::from_raw(u32::from(octets[1] % 17)), "said"), &none, now)),
             _ if octets[1] < 64 => call.release(),
@@ -100,7 +130,7 @@ impl Application for Handler {
 
     fn release_all(&mut self, conn: &mut Connection<Server>, now: Instant) {
         while let Some(id) = conn.accept() {
-            self.calls.push((id, None));
+            uncharged(|| self.calls.push((id, None)));
         }
         for (id, _) in self.calls.drain(..) {
             if let Some(mut call) = conn.call(id) {
@@ -116,10 +146,10 @@ impl Handler {
     fn accept(&mut self, conn: &mut Connection<Server>, peer: &Peer, now: Instant) {
         while let Some(id) = conn.accept() {
             let mut call = conn.call(id).expect("accepted just now");
-            let stream = check_marks(call.metadata(), peer);
+            let stream = check_marks(call.metadata(), peer).filter(|_| call.http().is_none());
             let method = METHODS.iter().find(|method| method.path() == call.path());
             call.expect(method.map_or(CallKind::Bidi, MethodSpec::kind), now);
-            self.calls.push((id, stream));
+            uncharged(|| self.calls.push((id, stream)));
         }
         let slots = conn.config().max_concurrent_streams as usize;
         assert!(conn.open_calls() <= slots, "{} calls, allowed are {slots}", conn.open_calls());
@@ -136,9 +166,13 @@ impl Application for Caller {
     type Role = Client;
     const PEER: Side = Side::Server;
 
-    fn start(config: Config, now: Instant) -> (Connection<Client>, Self) {
+    fn start(config: Config, _: bool, now: Instant) -> (Connection<Client>, Self) {
         let conn = Connection::<Client>::new(Arc::new(config), Endpoint::http("localhost"), HttpVersion::Http2, now);
         (conn, Self::default())
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.len()
     }
 
     fn act(&mut self, conn: &mut Connection<Client>, action: u8, octets: [u8; 3], peer: &Peer, now: Instant) {
@@ -158,7 +192,7 @@ impl Application for Caller {
                 let stream = check_marks(call.metadata(), peer);
                 for _ in 0..=octets[1] % 4 {
                     match call.recv() {
-                        Recv::Message(message) => check(message, stream),
+                        Recv::Message(message) => check(message, stream, peer),
                         Recv::Blocked => return,
                         Recv::End => {
                             assert!(call.status().is_some(), "an end without a status");
@@ -191,6 +225,6 @@ impl Caller {
             true => conn.open_unary_encoded(method, &options, "proto", message(octets), now),
             false => conn.open(method, &options, "proto", now),
         };
-        self.calls.extend(opened.ok());
+        uncharged(|| self.calls.extend(opened.ok()));
     }
 }

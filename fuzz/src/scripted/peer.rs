@@ -56,6 +56,8 @@ pub(super) struct Exchange {
     was_ended: bool,
     /// What is left of a message.
     rest: Vec<u8>,
+    /// A prefix did not say how long its message is.
+    lies: bool,
     mark: Option<String>,
 }
 
@@ -156,6 +158,11 @@ impl Peer {
     /// The mark in the head of a stream.
     pub(super) fn mark(&self, stream: u32) -> Option<&String> {
         self.streams.get(&stream)?.mark.as_ref()
+    }
+
+    /// Whether the messages of a stream are not what their prefixes say.
+    pub(super) fn lies_on(&self, stream: u32) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| stream.lies)
     }
 
     /// Reads what the connection has sent.
@@ -281,6 +288,10 @@ impl Peer {
         if stream.rest.is_empty() {
             let size = usize::from(if size < 0xc000 { size % 200 } else { size });
             stream.rest = frames::envelope(&vec![id as u8; size]);
+            if form % 16 == 9 {
+                stream.lies = true;
+                stream.rest[usize::from(form / 16) % 5] ^= 1 << (most % 8);
+            }
         }
         let padding = if form % 8 == 0 { 1 + usize::from(form / 8) } else { 0 };
         let most = if most < 128 { 16_384 } else { usize::from(most - 127) };
@@ -289,8 +300,12 @@ impl Peer {
             return Vec::new();
         }
         let piece: Vec<u8> = stream.rest.drain(..len).collect();
+        // Some messages end with their stream, lies among them.
+        let end = form % 16 == 11 || (form % 16 == 9 && form >= 128);
+        stream.has_ended |= end && stream.rest.is_empty();
+        let end = stream.has_ended;
         match padding {
-            0 => frames::data(id, &piece, false),
+            0 => frames::data(id, &piece, end),
             _ => {
                 let mut payload = vec![padding as u8 - 1];
                 payload.extend(piece);
@@ -377,6 +392,12 @@ fn noise(octet: u8, input: &mut Input<'_>) -> Vec<u8> {
 }
 
 pub(super) fn request<'a>(id: u32, form: u8, stream: &'a str) -> Vec<(&'a str, &'a str)> {
+    if form % 8 == 5 {
+        // Of plain HTTP: a server answers it, or refuses it in the same way.
+        let method = ["GET", "HEAD", "POST", "OPTIONS"][usize::from(form / 8) % 4];
+        let fields = [(":method", method), (":scheme", "http"), (":path", "/page?a=b"), (":authority", "localhost")];
+        return [&fields[..], &[("x-stream", stream)]].concat();
+    }
     let path = ["/t.Echo/Say", "/t.Echo/Collect", "/t.Echo/Expand", "/t.Echo/Chat"][id as usize / 2 % 4];
     let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")];
     fields.extend([("content-type", "application/grpc"), ("te", "trailers"), ("x-stream", stream)]);
