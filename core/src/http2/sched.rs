@@ -37,9 +37,20 @@ pub(crate) struct Scheduler {
     parked: VecDeque<StreamKey>,
     /// Octets of output that went before `bulk` since it had a turn.
     before_bulk: usize,
-    /// The last turn was one of `bulk`.
-    is_bulk_turn: bool,
+    turn: Turn,
     spell: Option<Spell>,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turn {
+    /// Of a stream that has no more than it sends now, as far as is known.
+    #[default]
+    Short,
+    /// The first of one that has more.
+    First,
+    /// One of `bulk`.
+    Bulk,
 }
 
 /// Of the stream that is first in `bulk`, or was until its turn.
@@ -97,13 +108,15 @@ impl Scheduler {
     }
 
     /// Puts a stream that had a turn, and has more that may be sent, where it waits for the next.
-    pub(crate) fn go_on(&mut self, key: StreamKey, stream: &mut Stream, now: Instant) {
+    pub(crate) fn go_on(&mut self, key: StreamKey, stream: &mut Stream) {
         debug_assert_eq!(stream.queued, Queued::No);
         stream.queued = Queued::Bulk;
+        if self.turn == Turn::Short {
+            self.turn = Turn::First;
+        }
         match self.spell {
-            Some(Spell { key: first, turns, ends }) if first == key && turns < SPELL && now < ends => {
-                self.bulk.push_front(key);
-            }
+            // It stays the first; whether its spell is over is seen when its turn comes.
+            Some(spell) if spell.key == key => self.bulk.push_front(key),
             _ => self.bulk.push_back(key),
         }
     }
@@ -113,19 +126,28 @@ impl Scheduler {
         let parked = if window_open { Self::pop(&mut self.parked, store) } else { None };
         let bulk_is_next = self.before_bulk >= MAX_DATA && !self.bulk.is_empty();
         let first = if bulk_is_next { parked } else { parked.or_else(|| Self::pop(&mut self.ready, store)) };
-        self.is_bulk_turn = first.is_none();
+        self.turn = if first.is_some() { Turn::Short } else { Turn::Bulk };
         first.or_else(|| self.next_bulk(store, now))
     }
 
-    /// The turn took `octets` of output.
+    /// The turn took `octets` of output. The first of a large body is not one that others of its kind wait for.
     pub(crate) fn took(&mut self, octets: usize) {
-        self.before_bulk = if self.is_bulk_turn { 0 } else { self.before_bulk.saturating_add(octets) };
+        self.before_bulk = match self.turn {
+            Turn::Short => self.before_bulk.saturating_add(octets),
+            Turn::First => self.before_bulk,
+            Turn::Bulk => 0,
+        };
     }
 
     fn next_bulk(&mut self, store: &mut Store, now: Instant) -> Option<StreamKey> {
+        if let Some(Spell { key, .. }) = self.spell.take_if(|spell| spell.turns >= SPELL || spell.ends <= now) {
+            if self.bulk.front() == Some(&key) {
+                self.bulk.rotate_left(1);
+            }
+        }
         let key = Self::pop(&mut self.bulk, store)?;
         match &mut self.spell {
-            Some(spell) if spell.key == key && spell.turns < SPELL && now < spell.ends => spell.turns += 1,
+            Some(spell) if spell.key == key => spell.turns += 1,
             spell => *spell = Some(Spell { key, turns: 1, ends: now + SPELL_TIME }),
         }
         Some(key)

@@ -358,7 +358,7 @@ impl Http2 {
             self.hold(key);
             self.stall(key);
         } else if stream.queued == Queued::No {
-            self.sched.go_on(key, stream, self.now);
+            self.sched.go_on(key, stream);
         }
     }
 
