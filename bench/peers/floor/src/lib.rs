@@ -5,12 +5,15 @@
 //! be much cheaper, and how far one is above shows what its work costs. Both are also the neutral partner of a server
 //! or client that is measured: what they cost does not depend on whom they talk to.
 //!
+//! [`stream`] is the floor of messages that follow each other, without HTTP/2.
+//!
 //! [`Machine`] is the protocol, from bytes to bytes; [`drive`] carries it over sockets, by epoll or by smol.
 
 pub mod client;
 pub mod drive;
 mod frame;
 pub mod server;
+pub mod stream;
 
 use std::time::Instant;
 
