@@ -133,6 +133,8 @@ impl Scheduler {
     /// The turn took `octets` of output. The first of a large body is not one that others of its kind wait for.
     pub(crate) fn took(&mut self, octets: usize) {
         self.before_bulk = match self.turn {
+            // Where no body waits nothing is counted, as nothing is of what is written in place.
+            Turn::Short if self.bulk.is_empty() => 0,
             Turn::Short => self.before_bulk.saturating_add(octets),
             Turn::First => self.before_bulk,
             Turn::Bulk => 0,
