@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use trirpc_core::buf::{Encoded, MessageBuf, Run};
+use trirpc_core::buf::{MessageBuf, Run};
 use trirpc_core::call::{Codec, Metadata, Status};
 
 use crate::cancel::{Cancelled, poll_parent};
@@ -54,14 +54,13 @@ impl<T> Sender<T> {
         message: &'a T,
         compress: bool,
     ) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
-        // Boxed, for only large messages have it, and the future of every handler that sends has room for it.
-        let mut encoded: Option<Box<Encoded>> = None;
+        let mut encoded = None;
         poll_fn(move |cx| {
             let typed = Typed::new(self.codec, message);
-            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take().map(|encoded| *encoded), compress };
+            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
             let poll = self.raw.poll_send(&mut outgoing, cx);
             if poll.is_pending() {
-                encoded = outgoing.encoded.map(Box::new);
+                encoded = outgoing.encoded;
             }
             poll
         })
@@ -97,7 +96,7 @@ impl<T> fmt::Debug for Sender<T> {
 pub struct Streaming<T: 'static> {
     raw: RawReceiver,
     codec: &'static dyn Codec<T>,
-    /// Messages that were taken together with the last one, while there are any.
+    /// Messages that were taken together with the last one, from the first time on that there were any.
     ahead: Option<Box<Run>>,
     /// Boxed, for a server has none of it, and many of its calls wait for a message.
     beside: Option<Box<Beside>>,
@@ -170,8 +169,8 @@ impl<T> Streaming<T> {
             self.ended = true;
             self.ahead = None;
         }
-        if self.ahead.as_ref().is_some_and(|ahead| ahead.messages() == 0) {
-            self.ahead = None;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.release_spent();
         }
         Poll::Ready(message.map(Some))
     }
@@ -181,16 +180,17 @@ impl<T> Streaming<T> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
-        let mut ahead = Run::default();
-        let received = match self.raw.poll_recv(cx, Some(&mut ahead)) {
+        let mut first = Run::default();
+        let ahead = self.ahead.as_mut().map_or(&mut first, |ahead| &mut **ahead);
+        let received = match self.raw.poll_recv(cx, Some(ahead)) {
             Poll::Ready(received) => received,
             Poll::Pending => match &mut self.beside {
                 Some(beside) => Err(ready!(poll_parent(&mut beside.parent, cx))),
                 None => return Poll::Pending,
             },
         };
-        if ahead.messages() > 0 {
-            self.ahead = Some(Box::new(ahead));
+        if first.messages() > 0 {
+            self.ahead = Some(Box::new(first));
         }
         Poll::Ready(match received {
             Ok(Received::Message(message)) => Ok(Some(message)),
