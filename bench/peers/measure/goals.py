@@ -168,6 +168,13 @@ def g9():
         yield Row("G9", f"p50 above that of a pair of floor-smol, 128 B 1×1, {ours}", value, 5, None, low, high, "µs")
         limits = [("all", "system calls", most, 4), ("writes", "writes", 1.01, None)]
         yield from calls("G9", ALONE, 10_000, limits, "128 B 1×1", ours=ours)
+    # An option that takes a core to itself: what the sleep and the waking come to.
+    found = pair.measure(("floor-smol", "floor-smol"), ("trirpc-busy", "trirpc-busy"), ALONE)
+    what = "128 B 1×1, trirpc on an event loop that asks for 60 µs before it sleeps"
+    value, low, high = found.difference("p50")
+    yield Row("G9", f"p50 above that of a pair of floor-smol, {what}", value, None, None, low, high, "µs")
+    value, low, high = found.ratio("both")
+    yield Row("G9", f"CPU of both to a pair of floor-smol, {what}", value, None, None, low, high, "×")
 
 
 def g10():
@@ -185,6 +192,8 @@ def g11():
 def streams(goal, cell, must, stretch, writes, ready):
     what = f"{cell['payload']} B × 128, 32 streams"
     yield from pair_against(goal, "tonic", cell, f"{what}, through a channel", must, stretch, secs=1)
+    # What is left if HTTP/2, streams and the library cost nothing.
+    yield from pair_against(goal, "tonic", cell, f"{what}, through a channel", ours="floor-stream-channel", pairs=4)
     if ready is not None:
         yield from pair_against(goal, "tonic", {**cell, "feed": "iter"}, f"{what}, ready at once", None, ready)
     yield from pair_against(goal, "grpc-go", cell, what, pairs=4, secs=2)

@@ -17,6 +17,9 @@ ONE_THREAD = {"GOMAXPROCS": "1"}
 # What a server of ours comes to by itself where its handlers only echo.
 INLINE = ("--inline", "always")
 
+# How long an event loop asks for news before it sleeps, in microseconds: longer than a call alone takes.
+BUSY = ("--busy-poll", "60")
+
 # Ports below the range from which the kernel takes those of clients.
 _port = 20000 + os.getpid() % 5000
 
@@ -51,6 +54,7 @@ def _go(name, role, pinned=True):
 SERVERS = {
     "trirpc": Program(OURS / "trirpc-bench", "serve", profiled=INLINE),
     "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop", profiled=INLINE),
+    "trirpc-busy": Program(OURS / "trirpc-bench", "serve", "--io", "loop", *BUSY, profiled=INLINE),
     "trirpc-lent": Program(OURS / "trirpc-bench", "serve", "--lend", profiled=INLINE),
     "floor": _rust("floor-server", "--io", "epoll"),
     "floor-smol": _rust("floor-server", "--io", "smol"),
@@ -69,6 +73,7 @@ SERVERS = {
 CLIENTS = {
     "trirpc": Program(OURS / "trirpc-bench", "load"),
     "trirpc-loop": Program(OURS / "trirpc-bench", "load", "--io", "loop"),
+    "trirpc-busy": Program(OURS / "trirpc-bench", "load", "--io", "loop", *BUSY),
     "trirpc-lent": Program(OURS / "trirpc-bench", "load", "--lend"),
     "floor": _rust("floor-client", "--io", "epoll"),
     "floor-smol": _rust("floor-client", "--io", "smol"),
