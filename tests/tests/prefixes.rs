@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use trirpc_core::buf::{Encoded, RecvBuf, Transmit};
 use trirpc_core::call::{CallKind, CallOptions, MethodSpec, Recv};
-use trirpc_core::{CallId, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server};
+use trirpc_core::{CallId, CallMut, Client, Config, Connection, Endpoint, Event, HttpVersion, Instant, Role, Server};
 use trirpc_tests::frames::{PREFACE, data, envelope, grpc_request, headers, reset, settings, settings_ack};
 
 static METHODS: [MethodSpec; 3] = [
@@ -141,17 +141,22 @@ impl End<Server> {
         let mut written = self.write();
         let calls = self.calls.iter().map(|&id| {
             let mut call = self.conn.call(id).expect("not released");
-            let messages = std::iter::from_fn(|| match call.recv() {
-                Recv::Message(message) => Some(message.len()),
-                _ => None,
-            });
-            let messages: Vec<_> = messages.collect();
+            let messages = lengths(&mut call);
             format!("{messages:?} {:?} {}", call.failure(), call.is_over())
         });
         let calls = calls.collect();
         written.extend(self.write());
         Seen { events: self.events, written, calls }
     }
+}
+
+/// Of the messages that a call has to give.
+fn lengths<R: Role>(call: &mut CallMut<'_, R>) -> Vec<usize> {
+    let message = || match call.recv() {
+        Recv::Message(message) => Some(message.len()),
+        _ => None,
+    };
+    std::iter::from_fn(message).collect()
 }
 
 impl End<Client> {
@@ -171,7 +176,7 @@ impl End<Client> {
             };
             let id = id.expect("there is room");
             if method.kind() == CallKind::ServerStreaming {
-                let mut call: trirpc_core::CallMut<'_, Client> = end.conn.call(id).expect("just opened");
+                let mut call: CallMut<'_, Client> = end.conn.call(id).expect("just opened");
                 call.send_encoded(Encoded { bytes: Bytes::from_static(b"request"), compressed: false }, now()).unwrap();
                 call.finish(now()).unwrap();
             }
@@ -186,11 +191,7 @@ impl End<Client> {
         let mut written = self.write();
         let calls = self.calls.iter().map(|&id| {
             let mut call = self.conn.call(id).expect("not released");
-            let messages = std::iter::from_fn(|| match call.recv() {
-                Recv::Message(message) => Some(message.len()),
-                _ => None,
-            });
-            let messages: Vec<_> = messages.collect();
+            let messages = lengths(&mut call);
             format!("{messages:?} {:?}", call.status())
         });
         let calls = calls.collect();

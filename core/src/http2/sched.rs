@@ -12,8 +12,8 @@
 //! **One body after the other.** The first in `bulk` stays there for a [`SPELL`] of frames, and no longer than
 //! [`SPELL_TIME`]. Bodies that are sent in turns of one frame are all received at once, and all are unfinished until the
 //! last round: as many messages leave the caches of both sides before they are read. Sent one after the other they are
-//! complete earlier on average, and the last no later. Where a body takes long, as on a slow way, the time makes the
-//! spells short.
+//! complete earlier on average; a body that comes behind several others is complete later than by turns. Where a body takes
+//! long, as on a slow way, the time makes the spells short.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
