@@ -22,6 +22,7 @@ mod details;
 mod gzip;
 #[cfg(feature = "stubs")]
 mod health;
+mod owned_codec;
 mod prost_codec;
 mod raw_codec;
 
@@ -30,6 +31,7 @@ pub use details::StatusDetails;
 pub use gzip::Gzip;
 #[cfg(feature = "stubs")]
 pub use health::HealthService;
+pub use owned_codec::{ProstField, ProstOwned};
 pub use prost_codec::Prost;
 pub use raw_codec::Raw;
 
@@ -69,9 +71,9 @@ pub mod codegen {
     pub use prost;
     #[doc(no_inline)]
     pub use prost_types;
-    pub use trirpc_core::call::{CallKind, Method};
+    pub use trirpc_core::call::{CallKind, Method, MethodCodec};
 
-    pub use crate::Prost;
+    pub use crate::{Prost, ProstField, ProstOwned};
 
     #[cfg(feature = "stubs")]
     pub use stubs::*;

@@ -3,8 +3,10 @@
 use alloc::string::ToString;
 
 use trirpc_core::CodecError;
-use trirpc_core::buf::MessageBuf;
+use trirpc_core::buf::{Contiguous, MessageBuf};
 use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
+
+use crate::ProstOwned;
 
 /// Messages of up to so many bytes are encoded beside the output, and copied into it: prost writes byte by byte, each
 /// with a look at the bounds, which a plain slice has for less. Where size is worth more than time it is done once.
@@ -32,7 +34,8 @@ impl Prost {
         &[MethodCodec { request: &Self, response: &Self }]
     }
 
-    /// The same, for messages whose `bytes` fields are all `Vec<u8>`: these are copied once, and not twice.
+    /// The same, for messages whose `bytes` fields are all `Vec<u8>`: these are copied once, and not twice. Generated code
+    /// uses [`ProstOwned`] itself.
     ///
     /// A field of type [`bytes::Bytes`] would work, and keep the memory of a whole receive window for a few bytes.
     pub const fn owned_codecs<Req, Res>() -> &'static [MethodCodec<Req, Res>]
@@ -40,7 +43,7 @@ impl Prost {
         Req: prost::Message + Default + 'static,
         Res: prost::Message + Default + 'static,
     {
-        &[MethodCodec { request: &Owned, response: &Owned }]
+        &[MethodCodec { request: &ProstOwned::PLAIN, response: &ProstOwned::PLAIN }]
     }
 }
 
@@ -68,32 +71,12 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
         T::decode(src).map_err(|error| CodecError::new(error.to_string()))
     }
-}
 
-/// [`Prost`] for messages that keep nothing of what they are decoded from.
-#[derive(Debug)]
-struct Owned;
-
-impl<T: prost::Message + Default> Codec<T> for Owned {
-    fn name(&self) -> &'static str {
-        Codec::<T>::name(&Prost)
-    }
-
-    fn encoded_len(&self, item: &T) -> Option<usize> {
-        Prost.encoded_len(item)
-    }
-
-    fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
-        Prost.encode(item, dst)
-    }
-
-    fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
-        match src.read_contiguous() {
-            Some(octets) => T::decode(octets).map_err(|error| CodecError::new(error.to_string())),
-            None => {
-                src.share_small();
-                Prost.decode(src)
-            }
+    fn decode_contiguous(&self, src: Contiguous<'_>) -> Result<T, CodecError> {
+        if cfg!(target_family = "wasm") {
+            // Once more the code of every message is too much there.
+            return self.decode(&mut src.into());
         }
+        T::decode(src).map_err(|error| CodecError::new(error.to_string()))
     }
 }

@@ -171,10 +171,10 @@ fn messages_taken_in_a_run_are_decoded_one_by_one_by_either_codec() {
         let mut texts = Vec::new();
         while let Some(message) = run.next_message() {
             let (text, payload) = if is_owned {
-                let reply = owned.decode(message).expect("a reply");
+                let reply = owned.decode_contiguous(message).expect("a reply");
                 (reply.text, reply.payload)
             } else {
-                let reply: SayReply = Prost.decode(message).expect("a reply");
+                let reply: SayReply = Prost.decode_contiguous(message).expect("a reply");
                 (reply.text, reply.payload.to_vec())
             };
             assert_eq!(payload, [0; 3]);

@@ -10,7 +10,7 @@ use trirpc_core::buf::{MessageBuf, Run};
 use trirpc_core::call::{Codec, Metadata, Status};
 
 use crate::cancel::{Cancelled, poll_parent};
-use crate::decode::decode;
+use crate::decode::{decode, decode_contiguous};
 use crate::raw::{Outgoing, RawReceiver, RawSender, Received, Typed};
 
 /// Sends the messages of one direction of a call.
@@ -158,7 +158,7 @@ impl<T> Streaming<T> {
     #[inline]
     pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
         let message = match self.ahead.as_mut().and_then(|ahead| ahead.next_message()) {
-            Some(message) => decode(self.codec, message),
+            Some(message) => decode_contiguous(self.codec, message),
             None => match ready!(self.poll_received(cx)) {
                 Ok(None) => return Poll::Ready(Ok(None)),
                 Ok(Some(mut message)) => decode(self.codec, &mut message),

@@ -69,7 +69,7 @@ macro_rules! include_proto {
 pub use {
     std::sync::Arc,
     trirpc_core::call::MethodCodec,
-    trirpc_proto::codegen::{prost, prost_types},
+    trirpc_proto::codegen::{ProstField, ProstOwned, prost, prost_types},
     trirpc_rpc::{
         BidiCall, ClientStreamingCall, Handling, IncomingCall, MaybeSend, MaybeSync, ServerStreamingCall,
         ServiceDescriptor, UnaryCall,

@@ -2,8 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::ops::Range;
-use core::{fmt, mem};
+use core::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -15,8 +14,8 @@ use super::SHARE_FROM;
 /// 1 KiB up and copies below, so that a small field never pins the receive window it came in.
 #[derive(Clone, Default)]
 pub struct MessageBuf {
-    /// Inline, for most messages lie in one chunk. Empty only if the whole message is. Of a [`Run`](super::Run), what
-    /// follows the message lies behind it.
+    /// Inline, for most messages lie in one chunk. Empty only if the whole message is; not yet after
+    /// [`read_contiguous`](Self::read_contiguous).
     first: Bytes,
     /// The chunks behind `first`, if there ever were any; none is empty.
     #[expect(clippy::box_collection, reason = "few messages have any, and all are moved")]
@@ -59,14 +58,12 @@ impl MessageBuf {
         self.shares_small = true;
     }
 
-    /// The rest of the message as one slice, for codecs that only look at it or copy out of it, if it lies in one piece.
-    /// It counts as read, whatever is read of it.
+    /// The rest of the message, if it lies in one piece. It counts as read, whatever is read of it.
     #[inline]
     pub fn read_contiguous(&mut self) -> Option<Contiguous<'_>> {
-        if self.len > self.first.len() {
-            return None;
-        }
-        Some(Contiguous { unread: 0..mem::take(&mut self.len), memory: &mut self.first })
+        let unread = self.first.get(..self.len)?;
+        self.len = 0;
+        Some(Contiguous { unread, memory: &self.first, shares_small: self.shares_small })
     }
 
     /// Bytes not read yet.
@@ -82,20 +79,6 @@ impl MessageBuf {
     /// The first of its chunks: for most messages the only one.
     pub(crate) const fn first(&self) -> &Bytes {
         &self.first
-    }
-
-    /// Becomes the message of `len` bytes, not compressed, that lies at `start` of `memory`. That takes no other handle of
-    /// the memory if it was a message there before, and whoever read it left that in place.
-    pub(super) fn move_to(&mut self, memory: &Bytes, start: usize, len: usize) {
-        let behind = memory.len() - start;
-        let is_tail = self.first.as_ptr_range().end == memory.as_ptr_range().end;
-        match self.first.len().checked_sub(behind) {
-            Some(passed) if is_tail && self.rest.is_none() => self.first.advance(passed),
-            _ => *self = Self::from_bytes(memory.slice(start..)),
-        }
-        self.len = len.min(behind);
-        self.encoding = None;
-        self.shares_small = false;
     }
 
     /// Appends `chunk` without copying it.
@@ -180,15 +163,48 @@ impl Buf for MessageBuf {
     }
 }
 
-/// A message that lies in one piece, from [`MessageBuf::read_contiguous`]: the cheapest [`Buf`] there is.
+/// One whole received message that lies in one piece, in memory that it may share with others: the cheapest [`Buf`] there is.
 ///
-/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory however little is taken, and takes over the handle of it where
-/// nothing lies behind.
-#[derive(Debug)]
+/// It is lent, not owned: who only copies out of it touches no count of references. As of a [`MessageBuf`],
+/// [`copy_to_bytes`](Buf::copy_to_bytes) shares the memory from 1 KiB up and copies below.
+#[derive(Clone, Debug)]
 pub struct Contiguous<'a> {
-    memory: &'a mut Bytes,
-    /// What of it was not read.
-    unread: Range<usize>,
+    unread: &'a [u8],
+    /// Where it lies.
+    memory: &'a Bytes,
+    shares_small: bool,
+}
+
+impl<'a> Contiguous<'a> {
+    /// The message `octets`, which is not compressed and is a part of `memory`.
+    #[inline]
+    pub(super) const fn new(octets: &'a [u8], memory: &'a Bytes) -> Self {
+        Self { unread: octets, memory, shares_small: false }
+    }
+
+    /// As [`MessageBuf::share_small`].
+    #[inline]
+    pub const fn share_small(&mut self) {
+        self.shares_small = true;
+    }
+
+    /// Bytes not read yet.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// Whether everything was read.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// The bytes not read yet, for as long as the message is lent.
+    #[inline]
+    pub const fn octets(&self) -> &'a [u8] {
+        self.unread
+    }
 }
 
 impl Buf for Contiguous<'_> {
@@ -199,26 +215,27 @@ impl Buf for Contiguous<'_> {
 
     #[inline]
     fn chunk(&self) -> &[u8] {
-        self.memory.get(self.unread.clone()).unwrap_or_default()
+        self.unread
     }
 
     #[inline]
     fn advance(&mut self, n: usize) {
-        assert!(n <= self.unread.len(), "advanced {n} bytes of {}", self.unread.len());
-        self.unread.start += n;
+        self.unread.advance(n);
     }
 
     #[inline]
     fn copy_to_bytes(&mut self, n: usize) -> Bytes {
-        let start = self.unread.start;
-        self.advance(n);
-        if self.unread.start < self.memory.len() {
-            return self.memory.slice(start..start + n);
-        }
-        self.unread = 0..0;
-        let mut taken = mem::take(self.memory);
-        taken.advance(start);
-        taken
+        let (taken, unread) = self.unread.split_at(n);
+        self.unread = unread;
+        let is_shared = n >= SHARE_FROM || self.shares_small;
+        if is_shared { self.memory.slice_ref(taken) } else { Bytes::copy_from_slice(taken) }
+    }
+}
+
+/// What is left of it, with a handle of the memory.
+impl From<Contiguous<'_>> for MessageBuf {
+    fn from(Contiguous { unread, memory, shares_small }: Contiguous<'_>) -> Self {
+        Self { shares_small, ..Self::from_bytes(memory.slice_ref(unread)) }
     }
 }
 

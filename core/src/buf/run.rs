@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use super::MessageBuf;
+use super::Contiguous;
 
 /// Whole messages of a stream, as they arrived: behind each other in one piece of memory, none of them compressed.
 ///
@@ -18,8 +18,6 @@ pub struct Run {
     at: usize,
     /// Messages from there on.
     messages: usize,
-    /// The message that was lent last.
-    message: MessageBuf,
 }
 
 impl Run {
@@ -40,7 +38,7 @@ impl Run {
 
     /// So many messages, which [`measure`](Self::measure) has found to be all of `memory`.
     pub(crate) fn new(memory: Bytes, messages: usize) -> Self {
-        Self { memory, at: 0, messages, message: MessageBuf::default() }
+        Self { memory, at: 0, messages }
     }
 
     /// Messages that were not lent yet.
@@ -57,13 +55,11 @@ impl Run {
 
     /// Lends the next message; what was not read of the one before is passed over.
     #[inline]
-    pub fn next_message(&mut self) -> Option<&mut MessageBuf> {
-        let len = split_first(self.memory.get(self.at..)?)?.len();
-        let start = self.at + Self::PREFIX;
-        self.message.move_to(&self.memory, start, len);
-        self.at = start + len;
+    pub fn next_message(&mut self) -> Option<Contiguous<'_>> {
+        let payload = split_first(self.memory.get(self.at..)?)?;
+        self.at += Self::PREFIX + payload.len();
         self.messages -= 1;
-        Some(&mut self.message)
+        Some(Contiguous::new(payload, &self.memory))
     }
 
     /// Lets go of the memory once every message was lent.
@@ -93,6 +89,7 @@ mod tests {
 
     use bytes::Buf;
 
+    use super::super::MessageBuf;
     use super::*;
 
     fn octets(messages: &[Vec<u8>]) -> Vec<u8> {
@@ -117,21 +114,22 @@ mod tests {
             let mut run = run(octets(&messages));
             let mut readers = readers.into_iter().cycle();
             messages.iter().all(|wanted| {
-                let Some(message) = run.next_message() else { return false };
+                let Some(mut message) = run.next_message() else { return false };
                 if (message.len(), message.chunk()) != (wanted.len(), &wanted[..]) {
                     return false;
                 }
                 match readers.next().unwrap_or_default() % 6 {
                     0 => message.advance(wanted.len()),
                     1 => message.advance(wanted.len() / 2),
-                    2 => return core::mem::take(message).chunk() == wanted,
-                    4 => {
-                        let Some(mut octets) = message.read_contiguous() else { return false };
-                        return octets.copy_to_bytes(wanted.len()) == wanted && !octets.has_remaining();
-                    }
+                    2 => return MessageBuf::from(message).chunk() == wanted,
                     3 => {
                         message.share_small();
                         return message.copy_to_bytes(wanted.len()) == wanted && !message.has_remaining();
+                    }
+                    4 => {
+                        message.advance(wanted.len() / 2);
+                        let mut rest = MessageBuf::from(message);
+                        return rest.copy_to_bytes(rest.len()) == wanted[wanted.len() / 2..];
                     }
                     _ => {}
                 }

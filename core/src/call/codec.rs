@@ -3,7 +3,7 @@
 use bytes::buf::Limit;
 use bytes::{BufMut, BytesMut};
 
-use crate::buf::MessageBuf;
+use crate::buf::{Contiguous, MessageBuf};
 use crate::error::CodecError;
 
 /// Encodes and decodes messages of type `T`. Object safe: the content type of a call picks it at run time.
@@ -28,6 +28,15 @@ pub trait Codec<T>: Send + Sync {
     /// # Errors
     /// `src` is no message of this type.
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError>;
+
+    /// [`decode`](Self::decode) for a message that lies in one piece: of a stream most do. By default it becomes a
+    /// [`MessageBuf`], which costs a handle of its memory; a codec that reads it as it is saves that.
+    ///
+    /// # Errors
+    /// As there.
+    fn decode_contiguous(&self, src: Contiguous<'_>) -> Result<T, CodecError> {
+        self.decode(&mut src.into())
+    }
 }
 
 /// Where a [`Codec`] writes: a region of bounded length at the end of a buffer.

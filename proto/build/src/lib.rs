@@ -20,6 +20,7 @@
 
 mod client;
 mod error;
+mod field;
 mod method;
 mod name;
 mod server;
@@ -169,7 +170,7 @@ impl Config {
     /// directory that cannot be written.
     pub fn compile(&self, protos: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
         let includes: Vec<PathBuf> = includes.iter().map(|include| include.as_ref().to_owned()).collect();
-        let mut config = self.prost()?;
+        let (mut config, mut generator) = (self.prost()?, self.generator()?);
         let directory = self.directory()?;
         let files = parse(protos, &includes)?;
         if self.services {
@@ -177,6 +178,10 @@ impl Config {
             if !clashes.is_empty() {
                 return Err(Error::schema(clashes));
             }
+            if generator.owns_bytes {
+                generator.fields = field::Fields::of(&files);
+            }
+            config.service_generator(Box::new(generator));
         }
         fs::create_dir_all(&directory).map_err(|error| Error::write(&directory, error))?;
         config.out_dir(&directory).compile_fds(prost_types::FileDescriptorSet { file: files }).map_err(|error| {
@@ -196,7 +201,7 @@ impl Config {
     }
 
     fn prost(&self) -> Result<prost_build::Config, Error> {
-        let root = self.root.as_str();
+        let root = &self.root;
         let mut config = prost_build::Config::new();
         config
             .prost_path(format!("{root}::prost"))
@@ -223,18 +228,20 @@ impl Config {
         for (path, attribute) in &self.field_attributes {
             config.field_attribute(path, attribute);
         }
-        let generator = service::Generator {
-            root: path(root)?,
+        Ok(config)
+    }
+
+    /// What makes the code of services, with no fields yet.
+    fn generator(&self) -> Result<service::Generator, Error> {
+        Ok(service::Generator {
+            root: path(&self.root)?,
             client: self.client,
             server: self.server,
             // A type from elsewhere may have fields of any kind.
             owns_bytes: self.bytes.is_empty() && self.extern_paths.is_empty(),
+            fields: field::Fields::default(),
             stub_attributes: attributes(&self.stub_attributes)?,
-        };
-        if self.services {
-            config.service_generator(Box::new(generator));
-        }
-        Ok(config)
+        })
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) fn module(service: &Service, generator: &Generator) -> TokenStream {
     service::module(service, METHOD, &doc, &TokenStream::new(), &statics)
 }
 
-fn method_static(method: &Method, Generator { root, owns_bytes, .. }: &Generator) -> TokenStream {
+fn method_static(method: &Method, generator: &Generator) -> TokenStream {
+    let root = &generator.root;
     let Method { path, doc, request, response, is_idempotent, .. } = method;
     let name = name::constant(&method.function);
     let kind = match method.kind {
@@ -22,10 +23,26 @@ fn method_static(method: &Method, Generator { root, owns_bytes, .. }: &Generator
         Kind::ServerStreaming => quote!(ServerStreaming),
         Kind::Bidi => quote!(Bidi),
     };
-    let codecs = if *owns_bytes { quote!(owned_codecs) } else { quote!(codecs) };
+    let codecs = codecs(method, generator);
     quote! {
         #doc
         pub static #name: #root::Method<#request, #response> =
-            #root::Method::new(#path, #root::CallKind::#kind, #is_idempotent, #root::Prost::#codecs());
+            #root::Method::new(#path, #root::CallKind::#kind, #is_idempotent, #codecs);
     }
+}
+
+fn codecs(method: &Method, Generator { root, owns_bytes, fields, .. }: &Generator) -> TokenStream {
+    if !owns_bytes {
+        return quote!(#root::Prost::codecs());
+    }
+    let Method { request, response, .. } = method;
+    let [request_field, response_field] =
+        [&method.request_path, &method.response_path].map(|message| fields.place(message, root));
+    quote! {{
+        const CODECS: &[#root::MethodCodec<#request, #response>] = &[#root::MethodCodec {
+            request: &#root::ProstOwned::<#request>::new(#request_field),
+            response: &#root::ProstOwned::<#response>::new(#response_field),
+        }];
+        CODECS
+    }}
 }

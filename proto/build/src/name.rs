@@ -55,6 +55,14 @@ pub(crate) fn identifier(name: &str) -> Ident {
     }
 }
 
+/// Whether a name cannot stand for itself in Rust, in any edition.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else enum extern false \
+        final fn for gen if impl in let loop macro match mod move mut override priv pub ref return self static struct \
+        super trait true try type typeof unsafe unsized use virtual where while yield ";
+    KEYWORDS.split_whitespace().any(|keyword| keyword == name)
+}
+
 /// A type of a service: `Echo` and `Client` give `EchoClient`. The service `Self` is the trait `Self_`, for `Self`
 /// is a keyword; what is made of it needs no underscore.
 pub(crate) fn type_with(service: &str, suffix: &str) -> Ident {

@@ -5,6 +5,7 @@ use prost_build::{Comments, ServiceGenerator};
 use prost_types::method_options::IdempotencyLevel;
 use quote::quote;
 
+use crate::field::Fields;
 use crate::{client, method, name, server};
 
 /// Which parts are generated, and from where the code takes its names.
@@ -16,6 +17,8 @@ pub(crate) struct Generator {
     pub(crate) server: bool,
     /// No message has a field of type `Bytes`.
     pub(crate) owns_bytes: bool,
+    /// Fields that are read without prost; used only if so.
+    pub(crate) fields: Fields,
     /// Attributes on the modules of client and server.
     pub(crate) stub_attributes: TokenStream,
 }
@@ -41,6 +44,9 @@ pub(crate) struct Method {
     /// Types as seen from a module of the service.
     pub(crate) request: TokenStream,
     pub(crate) response: TokenStream,
+    /// Their names in Protobuf, with a leading dot.
+    pub(crate) request_path: String,
+    pub(crate) response_path: String,
     pub(crate) kind: Kind,
     pub(crate) is_idempotent: bool,
     pub(crate) is_deprecated: bool,
@@ -97,6 +103,8 @@ impl Method {
             doc: doc(&method.comments),
             request: type_from_submodule(&method.input_type),
             response: type_from_submodule(&method.output_type),
+            request_path: method.input_proto_type.clone(),
+            response_path: method.output_proto_type.clone(),
             kind,
             is_idempotent: method.options.idempotency_level() != IdempotencyLevel::IdempotencyUnknown,
             is_deprecated: method.options.deprecated(),

@@ -72,6 +72,15 @@ fn difficult_names_give_the_text_that_was_reviewed() {
     assert_fresh(config, &["hygiene/v1/thing.proto", "no_package.proto"], "tests/idl", "tests/golden");
 }
 
+/// The same schema for messages that own their bytes: fields of text and bytes are named to the codec, unless their name or
+/// their place is a difficult one.
+#[test]
+fn fields_that_are_read_without_prost_give_the_text_that_was_reviewed() {
+    let config = trirpc_build::configure().root("::trirpc_proto::codegen").include_file("mod.rs");
+    let config = config.build_client(false).build_server(false).bytes([""; 0]);
+    assert_fresh(config, &["hygiene/v1/thing.proto", "no_package.proto"], "tests/idl", "tests/golden_owned");
+}
+
 #[test]
 fn the_same_input_gives_the_same_text() {
     let first = generated(trirpc_build::configure());
@@ -99,8 +108,8 @@ fn what_is_left_out_by_option_is_not_there() {
     let text = thing(own);
     assert!(text.contains("Vec<u8>") && text.contains("::std::collections::HashMap"), "{text}");
     // Who keeps no `Bytes` need not have fields copied for it; but a type from elsewhere might.
-    let owns = |config: Config| thing(config).contains("::Prost::owned_codecs()");
-    assert!(text.contains("::Prost::owned_codecs()") && !text.contains("::Prost::codecs()"), "{text}");
+    let owns = |config: Config| thing(config).contains("::ProstOwned::");
+    assert!(text.contains("::ProstOwned::") && !text.contains("::Prost::codecs()"), "{text}");
     assert!(!owns(trirpc_build::configure()));
     assert!(!owns(trirpc_build::configure().bytes([".hygiene.v1.thing"])));
     assert!(!owns(trirpc_build::configure().bytes([""; 0]).extern_path(".hygiene.v1.nested", "::elsewhere::nested")));
@@ -128,5 +137,5 @@ fn attributes_and_foreign_types_get_where_they_should() {
     assert!(!thing.contains("super::::"));
     assert_eq!(thing.matches("#[non_exhaustive]").count(), 1);
     assert_eq!(thing.matches("#[doc(hidden)]").count(), 1);
-    assert_eq!(thing.matches("#[cfg(feature = \"rpc\")]").count(), 2 * 5, "client and server of five services");
+    assert_eq!(thing.matches("#[cfg(feature = \"rpc\")]").count(), 2 * 6, "client and server of six services");
 }

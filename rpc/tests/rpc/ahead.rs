@@ -1,7 +1,7 @@
 //! How many messages a receiver takes at once.
 
 use bytes::{Buf, BufMut};
-use trirpc_core::buf::{MessageBuf, Run};
+use trirpc_core::buf::Run;
 use trirpc_core::call::{CallOptions, EncodeBuf};
 use trirpc_core::{CodecError, Config};
 use trirpc_rpc::{Encode, Invoke, Received, ServerStreamingCall};
@@ -23,7 +23,7 @@ impl Encode for Ask {
     }
 }
 
-fn check(at: usize, message: &MessageBuf) {
+fn check(at: usize, message: &impl Buf) {
     assert_eq!(message.chunk(), format!("{at}{}", "-".repeat(99)).as_bytes());
 }
 
@@ -51,7 +51,7 @@ fn what_is_taken_ahead_is_bounded_by_the_configuration() {
                 first.get_or_insert_with(|| run.messages());
                 assert!(run.bytes() + 5 * run.messages() <= limit);
                 while let Some(message) = run.next_message() {
-                    check(all, message);
+                    check(all, &message);
                     all += 1;
                 }
             }

@@ -99,21 +99,26 @@ fn small_fields_are_shared_with_who_asks_for_it() {
     assert!(message.is_empty());
 }
 
-/// A reader of a message in one piece shares its memory, and takes it over with the last of it.
+/// A reader of a message in one piece takes a handle of its memory for what it shares, and for nothing else (bg:V3).
 #[test]
-fn what_lies_in_one_piece_is_read_without_a_copy_and_at_its_end_without_another_handle() {
-    let mut message = MessageBuf::from_bytes(Bytes::from(vec![5; 100]));
+fn what_lies_in_one_piece_is_lent_and_shared_as_the_message_itself_would_be() {
+    let window = Bytes::from(vec![5; 4096]);
+    let inside = |field: &Bytes| window.as_ptr_range().contains(&field.as_ptr());
+    let mut message = MessageBuf::from_bytes(window.clone());
     message.advance(10);
     let mut octets = message.read_contiguous().expect("one chunk");
-    assert_eq!((octets.remaining(), octets.chunk()), (90, &[5; 90][..]));
-    let first = octets.copy_to_bytes(30);
-    assert!(!first.is_unique(), "the rest is to be read yet");
-    octets.advance(20);
-    drop(first);
-    let last = octets.copy_to_bytes(40);
-    assert!(last.is_unique() && last.len() == 40);
-    assert!(octets.chunk().is_empty() && octets.copy_to_bytes(0).is_empty());
+    assert_eq!((octets.remaining(), octets.chunk()), (4086, &[5; 4086][..]));
+    assert!(!inside(&octets.copy_to_bytes(1023)));
+    assert!(inside(&octets.copy_to_bytes(1024)));
+    octets.share_small();
+    assert!(inside(&octets.copy_to_bytes(1)));
+    octets.advance(2000);
+    assert_eq!((octets.len(), octets.octets()), (38, &[5; 38][..]));
+    let rest = MessageBuf::from(octets);
+    assert_eq!((rest.len(), rest.chunk()), (38, &[5; 38][..]));
     assert_eq!((message.len(), message.chunk()), (0, &[][..]));
+    drop((message, rest));
+    assert!(window.is_unique());
 
     let mut message: MessageBuf = [Bytes::from_static(b"one"), Bytes::from_static(b"two")].into_iter().collect();
     assert!(message.read_contiguous().is_none(), "two chunks");

@@ -122,8 +122,8 @@ fn runs_hold_the_messages_that_come_one_by_one() {
                 let limit = limits.next().unwrap_or(usize::MAX);
                 let mut run = in_runs.pull_run(limit, &mut BufferPool::new(0));
                 assert!(run.bytes() + PREFIX * run.messages() <= limit);
-                while let Some(message) = run.next_message() {
-                    taken.push((message.encoding(), message.copy_to_bytes(message.len())));
+                while let Some(mut message) = run.next_message() {
+                    taken.push((None, message.copy_to_bytes(message.len())));
                 }
                 // Sometimes there is more to come before the rest is taken.
                 if limit % 7 == 0 {

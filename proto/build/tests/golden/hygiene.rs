@@ -12,3 +12,25 @@ impl ::trirpc_proto::codegen::prost::Name for Base {
         "type.googleapis.com/hygiene.Base".into()
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::trirpc_proto::codegen::prost::Message)]
+#[prost(prost_path = "::trirpc_proto::codegen::prost")]
+pub struct Two {
+    #[prost(string, required, tag = "1")]
+    pub text: ::trirpc_proto::codegen::prost::alloc::string::String,
+    #[prost(bytes = "bytes", optional, tag = "2", default = "b\"none\"")]
+    pub octets: ::core::option::Option<::trirpc_proto::codegen::prost::bytes::Bytes>,
+    #[prost(string, repeated, tag = "3")]
+    pub many: ::trirpc_proto::codegen::prost::alloc::vec::Vec<
+        ::trirpc_proto::codegen::prost::alloc::string::String,
+    >,
+}
+impl ::trirpc_proto::codegen::prost::Name for Two {
+    const NAME: &'static str = "Two";
+    const PACKAGE: &'static str = "hygiene";
+    fn full_name() -> ::trirpc_proto::codegen::prost::alloc::string::String {
+        "hygiene.Two".into()
+    }
+    fn type_url() -> ::trirpc_proto::codegen::prost::alloc::string::String {
+        "type.googleapis.com/hygiene.Two".into()
+    }
+}

@@ -204,6 +204,65 @@ impl ::trirpc_proto::codegen::prost::Name for C {
         "type.googleapis.com/hygiene.v1.C".into()
     }
 }
+/// Text and bytes in every position that they may have.
+#[derive(Clone, PartialEq, ::trirpc_proto::codegen::prost::Message)]
+#[prost(prost_path = "::trirpc_proto::codegen::prost")]
+pub struct Fields {
+    #[prost(string, tag = "1")]
+    pub text: ::trirpc_proto::codegen::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub octets: ::trirpc_proto::codegen::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub maybe: ::core::option::Option<::trirpc_proto::codegen::prost::bytes::Bytes>,
+    #[prost(string, optional, tag = "4")]
+    pub perhaps: ::core::option::Option<
+        ::trirpc_proto::codegen::prost::alloc::string::String,
+    >,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub many: ::trirpc_proto::codegen::prost::alloc::vec::Vec<
+        ::trirpc_proto::codegen::prost::bytes::Bytes,
+    >,
+    #[prost(bytes = "bytes", tag = "8")]
+    pub r#type: ::trirpc_proto::codegen::prost::bytes::Bytes,
+    #[prost(string, tag = "9")]
+    pub camel_case: ::trirpc_proto::codegen::prost::alloc::string::String,
+    #[prost(sint64, tag = "10")]
+    pub number: i64,
+    #[prost(message, optional, boxed, tag = "11")]
+    pub nested: ::core::option::Option<
+        ::trirpc_proto::codegen::prost::alloc::boxed::Box<Fields>,
+    >,
+    #[prost(btree_map = "string, bytes", tag = "12")]
+    pub map: ::trirpc_proto::codegen::prost::alloc::collections::BTreeMap<
+        ::trirpc_proto::codegen::prost::alloc::string::String,
+        ::trirpc_proto::codegen::prost::bytes::Bytes,
+    >,
+    #[prost(bytes = "bytes", tag = "200")]
+    pub far: ::trirpc_proto::codegen::prost::bytes::Bytes,
+    #[prost(oneof = "fields::One", tags = "6, 7")]
+    pub one: ::core::option::Option<fields::One>,
+}
+/// Nested message and enum types in `Fields`.
+pub mod fields {
+    #[derive(Clone, PartialEq, Eq, Hash, ::trirpc_proto::codegen::prost::Oneof)]
+    #[prost(prost_path = "::trirpc_proto::codegen::prost")]
+    pub enum One {
+        #[prost(string, tag = "6")]
+        Either(::trirpc_proto::codegen::prost::alloc::string::String),
+        #[prost(bytes, tag = "7")]
+        Or(::trirpc_proto::codegen::prost::bytes::Bytes),
+    }
+}
+impl ::trirpc_proto::codegen::prost::Name for Fields {
+    const NAME: &'static str = "Fields";
+    const PACKAGE: &'static str = "hygiene.v1";
+    fn full_name() -> ::trirpc_proto::codegen::prost::alloc::string::String {
+        "hygiene.v1.Fields".into()
+    }
+    fn type_url() -> ::trirpc_proto::codegen::prost::alloc::string::String {
+        "type.googleapis.com/hygiene.v1.Fields".into()
+    }
+}
 /// Methods of `hygiene.v1.Thing`.
 #[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
 pub mod thing_method {
@@ -1559,6 +1618,104 @@ pub mod result_server {
                                 )
                                 .await;
                             cx.respond(&super::result_method::GET, result);
+                        },
+                    )
+                }
+                _ => call.unimplemented(),
+            }
+        }
+    }
+}
+/// Methods of `hygiene.v1.Reader`.
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod reader_method {
+    pub static READ: ::trirpc_proto::codegen::Method<super::Fields, super::super::Two> = ::trirpc_proto::codegen::Method::new(
+        "/hygiene.v1.Reader/Read",
+        ::trirpc_proto::codegen::CallKind::Unary,
+        false,
+        ::trirpc_proto::codegen::Prost::codecs(),
+    );
+}
+/// Client of `hygiene.v1.Reader`.
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod reader_client {
+    #[derive(::core::clone::Clone, ::core::fmt::Debug)]
+    pub struct ReaderClient<C = ::trirpc_proto::codegen::Channel> {
+        invoke: C,
+    }
+    impl<C: ::trirpc_proto::codegen::Invoke> ReaderClient<C> {
+        /// A client whose calls go through `invoke`, mostly a channel. Clones are cheap and share it.
+        pub fn new(invoke: C) -> Self {
+            Self { invoke }
+        }
+        pub fn read(
+            &self,
+            request: super::Fields,
+        ) -> ::trirpc_proto::codegen::UnaryCall<C, super::Fields, super::super::Two> {
+            ::trirpc_proto::codegen::UnaryCall::new(
+                self.invoke.clone(),
+                &super::reader_method::READ,
+                request,
+            )
+        }
+    }
+}
+/// Service trait and server of `hygiene.v1.Reader`.
+#[allow(clippy::all, dead_code, missing_docs, unreachable_pub, unused_qualifications)]
+pub mod reader_server {
+    /// Full name of the service.
+    pub const SERVICE_NAME: &str = "hygiene.v1.Reader";
+    pub trait Reader: ::trirpc_proto::codegen::MaybeSend + ::trirpc_proto::codegen::MaybeSync + 'static {
+        fn read(
+            &self,
+            cx: &mut ::trirpc_proto::codegen::Context,
+            request: super::Fields,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<
+                super::super::Two,
+                ::trirpc_proto::codegen::Status,
+            >,
+        > + ::trirpc_proto::codegen::MaybeSend;
+    }
+    /// Serves an implementation of [`Reader`](trait@Reader).
+    #[derive(::core::fmt::Debug)]
+    pub struct ReaderServer<T> {
+        service: T,
+    }
+    impl<T: self::Reader> ReaderServer<T> {
+        /// A server to be added to a router.
+        pub fn new(service: T) -> Self {
+            Self { service }
+        }
+    }
+    impl<T: self::Reader> ::trirpc_proto::codegen::Service for ReaderServer<T> {
+        fn descriptor(&self) -> &'static ::trirpc_proto::codegen::ServiceDescriptor {
+            static METHODS: &[&::trirpc_proto::codegen::MethodSpec] = &[
+                &super::reader_method::READ.spec,
+            ];
+            static DESCRIPTOR: ::trirpc_proto::codegen::ServiceDescriptor = ::trirpc_proto::codegen::ServiceDescriptor::new(
+                SERVICE_NAME,
+                METHODS,
+            );
+            &DESCRIPTOR
+        }
+        fn call(
+            self: ::trirpc_proto::codegen::prost::alloc::sync::Arc<Self>,
+            method: usize,
+            call: ::trirpc_proto::codegen::IncomingCall,
+        ) -> ::trirpc_proto::codegen::Handling {
+            match method {
+                0usize => {
+                    call.unary(
+                        &super::reader_method::READ,
+                        move |mut cx, request| async move {
+                            let result = <T as self::Reader>::read(
+                                    &self.service,
+                                    &mut cx,
+                                    request,
+                                )
+                                .await;
+                            cx.respond(&super::reader_method::READ, result);
                         },
                     )
                 }
