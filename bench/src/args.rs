@@ -14,7 +14,14 @@ use trirpc_bench::load::{Io, Length, Load};
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Serve { addr: String, io: Io, cores: Option<usize>, busy_poll: Duration, inlines: InlineHandlers, lends: bool },
+    Serve {
+        addr: String,
+        io: Io,
+        cores: Option<usize>,
+        busy_poll: Option<Duration>,
+        inlines: InlineHandlers,
+        lends: bool,
+    },
     Load(Box<Load>),
     Gates(Gates),
     Cell(Cell),
@@ -140,13 +147,13 @@ fn busy_poll_arg() -> Arg {
     Arg::new("busy-poll")
         .long("busy-poll")
         .value_name("MICROSECONDS")
-        .default_value("0")
         .value_parser(value_parser!(u32))
-        .help("How long an event loop asks for news before it sleeps")
+        .help("How long an event loop polls for news before it sleeps, at most; 0 for never")
 }
 
-fn busy_poll(given: &ArgMatches) -> Duration {
-    Duration::from_micros(one::<u32>(given, "busy-poll").into())
+/// None: as the event loop does by itself.
+fn busy_poll(given: &ArgMatches) -> Option<Duration> {
+    given.get_one::<u32>("busy-poll").map(|&micros| Duration::from_micros(micros.into()))
 }
 
 fn gates_command() -> Clap {

@@ -70,8 +70,8 @@ pub struct Load {
     pub callers: usize,
     /// By what means.
     pub io: Io,
-    /// How long an event loop asks for news before it sleeps.
-    pub busy_poll: Duration,
+    /// How long an event loop polls for news before it sleeps, at most; its own choice if absent.
+    pub busy_poll: Option<Duration>,
     /// What each caller does.
     pub operation: Operation,
     /// Unary calls with payloads that are `Bytes`, in place of the operation.
@@ -99,7 +99,9 @@ pub fn run(load: &Load) -> Result<Report, Status> {
         }
         Io::Loop => {
             let mut event_loop = EventLoop::new().map_err(|error| Status::internal(error.to_string()))?;
-            event_loop.set_busy_poll(load.busy_poll);
+            if let Some(limit) = load.busy_poll {
+                event_loop.set_busy_poll(limit);
+            }
             let spawner = Spawner::from(&event_loop);
             event_loop.run(drive(load, spawner))
         }

@@ -17,7 +17,7 @@ use crate::proto::echo_server::EchoServer;
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// Serves `bench.Echo` on `addr` by one thread, or by an event loop on each of so many `cores`, until the process is
-/// ended. A loop alone asks for news for `busy_poll` before it sleeps. Payloads are `Vec<u8>`, or `Bytes` if it `lends` them.
+/// ended. A single loop polls for up to `busy_poll`. Payloads are `Vec<u8>`, or `Bytes` if it `lends` them.
 ///
 /// # Errors
 /// The address cannot be listened on, or the listener failed.
@@ -25,7 +25,7 @@ pub fn run(
     addr: &str,
     io: Io,
     cores: Option<usize>,
-    busy_poll: Duration,
+    busy_poll: Option<Duration>,
     inlines: InlineHandlers,
     lends: bool,
 ) -> io::Result<()> {
@@ -46,7 +46,9 @@ pub fn run(
         (Some(cores), _) => smol::block_on(serve(server.cores(cores), addr)),
         (None, Io::Loop) => {
             let mut event_loop = EventLoop::new()?;
-            event_loop.set_busy_poll(busy_poll);
+            if let Some(limit) = busy_poll {
+                event_loop.set_busy_poll(limit);
+            }
             let server = server.executor(&event_loop);
             event_loop.run(serve(server, addr))
         }

@@ -17,8 +17,8 @@ ONE_THREAD = {"GOMAXPROCS": "1"}
 # What a server of ours comes to by itself where its handlers only echo.
 INLINE = ("--inline", "always")
 
-# How long an event loop asks for news before it sleeps, in microseconds: longer than a call alone takes.
-BUSY = ("--busy-poll", "60")
+# An event loop that goes to sleep at once, where by itself it polls for news as long as that pays.
+ASLEEP = ("--busy-poll", "0")
 
 # Ports below the range from which the kernel takes those of clients.
 _port = 20000 + os.getpid() % 5000
@@ -54,7 +54,7 @@ def _go(name, role, pinned=True):
 SERVERS = {
     "trirpc": Program(OURS / "trirpc-bench", "serve", profiled=INLINE),
     "trirpc-loop": Program(OURS / "trirpc-bench", "serve", "--io", "loop", profiled=INLINE),
-    "trirpc-busy": Program(OURS / "trirpc-bench", "serve", "--io", "loop", *BUSY, profiled=INLINE),
+    "trirpc-loop-asleep": Program(OURS / "trirpc-bench", "serve", "--io", "loop", *ASLEEP, profiled=INLINE),
     "trirpc-lent": Program(OURS / "trirpc-bench", "serve", "--lend", profiled=INLINE),
     "floor": _rust("floor-server", "--io", "epoll"),
     "floor-smol": _rust("floor-server", "--io", "smol"),
@@ -73,7 +73,7 @@ SERVERS = {
 CLIENTS = {
     "trirpc": Program(OURS / "trirpc-bench", "load"),
     "trirpc-loop": Program(OURS / "trirpc-bench", "load", "--io", "loop"),
-    "trirpc-busy": Program(OURS / "trirpc-bench", "load", "--io", "loop", *BUSY),
+    "trirpc-loop-asleep": Program(OURS / "trirpc-bench", "load", "--io", "loop", *ASLEEP),
     "trirpc-lent": Program(OURS / "trirpc-bench", "load", "--lend"),
     "floor": _rust("floor-client", "--io", "epoll"),
     "floor-smol": _rust("floor-client", "--io", "smol"),

@@ -1,15 +1,18 @@
 //! Waiting for sockets, timers and other threads.
 
 use std::fmt;
+use std::hint;
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mio::{Events, Interest, Poll, Registry, Token};
 use slab::Slab;
 
+use super::busy_poll::{BusyPoll, Outcome, PREEMPTED};
 use super::source::Readiness;
 use super::timers::Timers;
 
@@ -52,15 +55,15 @@ impl Reactor {
     }
 
     /// Waits for the first event, timer or wake-up, not at all if one has come already, and collects whom it concerns.
-    /// For the first `busy_poll` of the time it waits without sleeping.
+    /// It begins by polling if that pays.
     pub(super) fn turn(
         &self,
         poll: &mut Poll,
         events: &mut Events,
-        busy_poll: Duration,
+        busy_poll: &mut BusyPoll,
         due: &mut Vec<Waker>,
     ) -> io::Result<()> {
-        if busy_poll.is_zero() || !self.busy_poll(poll, events, busy_poll)? {
+        if busy_poll.is_off() || self.is_notified() || !self.busy_poll(poll, events, busy_poll)? {
             let waited = self.wait(poll, events);
             self.state.store(RUNNING, Ordering::SeqCst);
             waited?;
@@ -69,21 +72,36 @@ impl Reactor {
         Ok(())
     }
 
-    /// Asks for events until there are some, true, or until somebody is woken, a timer is due or the time is over. The
-    /// thread counts as running: who wakes it pays for no system call.
-    pub(super) fn busy_poll(&self, poll: &mut Poll, events: &mut Events, time: Duration) -> io::Result<bool> {
+    /// Asks for events until there are some, until somebody is woken or a timer is due, true, or until it is time to sleep.
+    /// The thread counts as running: who wakes it pays for no system call.
+    pub(super) fn busy_poll(&self, poll: &mut Poll, events: &mut Events, busy_poll: &mut BusyPoll) -> io::Result<bool> {
         let begin = Instant::now();
-        let time = self.timers().next().map_or(time, |at| time.min(at.saturating_duration_since(begin)));
-        while !self.is_notified() {
-            ask(poll, events, Some(Duration::ZERO))?;
-            if !events.is_empty() {
-                return Ok(true);
+        let Some(mut polling) = busy_poll.begin(begin) else { return Ok(false) };
+        let timer = self.timers().next().map_or(Duration::MAX, |at| at.saturating_duration_since(begin));
+        let mut time = Duration::ZERO;
+        let outcome = loop {
+            if time >= polling.ask {
+                ask(poll, events, Some(Duration::ZERO))?;
+                if !events.is_empty() {
+                    break Outcome::News;
+                }
+                polling.asked(time);
             }
-            if begin.elapsed() >= time {
-                break;
+            if self.is_notified() || time >= timer {
+                break Outcome::News;
             }
-        }
-        Ok(false)
+            if time >= polling.limit {
+                break Outcome::Vain;
+            }
+            hint::spin_loop();
+            let before = mem::replace(&mut time, begin.elapsed());
+            if time - before > PREEMPTED {
+                break Outcome::Preempted;
+            }
+        };
+        let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        busy_poll.end(polling, outcome, time, begin + time, clock);
+        Ok(outcome == Outcome::News)
     }
 
     fn wait(&self, poll: &mut Poll, events: &mut Events) -> io::Result<()> {
