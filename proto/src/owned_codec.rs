@@ -76,19 +76,27 @@ impl<T: prost::Message + Default> Codec<T> for ProstOwned<T> {
     }
 
     fn decode_contiguous(&self, mut src: Contiguous<'_>) -> Result<T, CodecError> {
-        src.share_small();
-        let mut message = T::default();
-        while !src.is_empty() {
-            if let Some(rest) = self.read_field(&mut message, src.octets()) {
-                src.advance(src.len() - rest.len());
+        let (mut message, mut octets) = (T::default(), src.octets());
+        while !octets.is_empty() {
+            if let Some(rest) = self.read_field(&mut message, octets) {
+                octets = rest;
                 continue;
             }
-            let merged = decode_key(&mut src)
-                .and_then(|(number, kind)| message.merge_field(number, kind, &mut src, DecodeContext::default()));
-            merged.map_err(|error| CodecError::new(error.to_string()))?;
+            src.advance(src.len() - octets.len());
+            merge_field(&mut message, &mut src)?;
+            octets = src.octets();
         }
         Ok(message)
     }
+}
+
+/// Lets prost read the field at the front.
+#[inline(never)] // its code takes nothing away from the fields that are read without it
+fn merge_field<T: prost::Message>(message: &mut T, src: &mut Contiguous<'_>) -> Result<(), CodecError> {
+    src.share_small();
+    decode_key(src)
+        .and_then(|(number, kind)| message.merge_field(number, kind, src, DecodeContext::default()))
+        .map_err(|error| CodecError::new(error.to_string()))
 }
 
 impl<T> fmt::Debug for ProstOwned<T> {

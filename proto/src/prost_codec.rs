@@ -8,10 +8,6 @@ use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
 
 use crate::ProstOwned;
 
-/// Messages of up to so many bytes are encoded beside the output, and copied into it: prost writes byte by byte, each
-/// with a look at the bounds, which a plain slice has for less. Where size is worth more than time it is done once.
-const SMALL: usize = if cfg!(target_family = "wasm") { 0 } else { 256 };
-
 /// Protocol Buffers by [prost], for every message type.
 ///
 /// A message is encoded in place, into the buffer that goes to the transport, and decoded from the chunks
@@ -58,14 +54,10 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
 
     fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
         let failed = |error: prost::EncodeError| CodecError::new(error.to_string());
-        let mut small = [0; SMALL];
-        let Some(mut free) = small.get_mut(..dst.remaining()) else {
-            return item.encode(&mut dst.buf()).map_err(failed);
-        };
-        item.encode(&mut free).map_err(failed)?;
-        let written = dst.remaining() - free.len();
-        dst.put_slice(&small[..written]);
-        Ok(())
+        // Prost writes byte by byte, each with a look at the bounds, which a plain slice has for less. Where size is worth more
+        // than time all are written in one way.
+        let overwritten = if cfg!(target_family = "wasm") { None } else { dst.overwrite(|octets| item.encode(octets)) };
+        overwritten.unwrap_or_else(|| item.encode(&mut dst.buf())).map_err(failed)
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {

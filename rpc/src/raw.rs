@@ -104,16 +104,16 @@ impl Codec<&dyn Encode> for Erased {
 pub struct Outgoing<'a> {
     /// The message.
     pub message: &'a dyn Encode,
-    /// Its encoded form, once somebody made it.
-    pub encoded: Option<Encoded>,
+    /// Its encoded form, once somebody made it: kept by whoever asks again.
+    pub encoded: &'a mut Option<Encoded>,
     /// Whether it may be compressed, if the call is.
     pub compress: bool,
 }
 
 impl<'a> Outgoing<'a> {
-    /// A message that is not encoded yet.
-    pub fn new(message: &'a dyn Encode) -> Self {
-        Self { message, encoded: None, compress: true }
+    /// A message that may be compressed; there is nothing in `encoded` yet.
+    pub const fn new(message: &'a dyn Encode, encoded: &'a mut Option<Encoded>) -> Self {
+        Self { message, encoded, compress: true }
     }
 }
 

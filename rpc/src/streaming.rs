@@ -57,12 +57,7 @@ impl<T> Sender<T> {
         let mut encoded = None;
         poll_fn(move |cx| {
             let typed = Typed::new(self.codec, message);
-            let mut outgoing = Outgoing { message: &typed, encoded: encoded.take(), compress };
-            let poll = self.raw.poll_send(&mut outgoing, cx);
-            if poll.is_pending() {
-                encoded = outgoing.encoded;
-            }
-            poll
+            self.raw.poll_send(&mut Outgoing { message: &typed, encoded: &mut encoded, compress }, cx)
         })
     }
 
@@ -157,26 +152,49 @@ impl<T> Streaming<T> {
     /// As there.
     #[inline]
     pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
-        let message = match self.ahead.as_mut().and_then(|ahead| ahead.next_message()) {
-            Some(message) => decode_contiguous(self.codec, message),
-            None => match ready!(self.poll_received(cx)) {
-                Ok(None) => return Poll::Ready(Ok(None)),
-                Ok(Some(mut message)) => decode(self.codec, &mut message),
-                Err(status) => Err(status),
-            },
+        let Some(message) = self.ahead.as_mut().and_then(|ahead| ahead.next_message()) else {
+            return self.poll_received(cx);
         };
-        if message.is_err() {
-            self.ended = true;
-            self.ahead = None;
+        let message = decode_contiguous(self.codec, message);
+        self.settle(message)
+    }
+
+    /// A message was decoded, or could not be.
+    #[inline]
+    fn settle(&mut self, message: Result<T, Status>) -> Poll<Result<Option<T>, Status>> {
+        match message {
+            Ok(message) => {
+                if let Some(ahead) = &mut self.ahead {
+                    ahead.release_spent();
+                }
+                Poll::Ready(Ok(Some(message)))
+            }
+            Err(status) => Poll::Ready(Err(self.fail(status))),
         }
-        if let Some(ahead) = &mut self.ahead {
-            ahead.release_spent();
-        }
-        Poll::Ready(message.map(Some))
+    }
+
+    /// Nothing follows.
+    #[cold]
+    fn fail(&mut self, status: Status) -> Status {
+        self.ended = true;
+        self.ahead = None;
+        status
     }
 
     /// What the call itself has to give, once nothing is left of what was taken ahead.
-    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<MessageBuf>, Status>> {
+    #[inline(never)] // once for many messages, where there are many
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
+        match ready!(self.poll_call(cx)) {
+            Ok(None) => Poll::Ready(Ok(None)),
+            Ok(Some(mut message)) => {
+                let message = decode(self.codec, &mut message);
+                self.settle(message)
+            }
+            Err(status) => Poll::Ready(Err(self.fail(status))),
+        }
+    }
+
+    fn poll_call(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<MessageBuf>, Status>> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }

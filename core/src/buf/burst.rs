@@ -1,10 +1,13 @@
 //! Messages of one stream that follow each other while nothing else happens to its connection.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::BytesMut;
 
 use super::SHARE_FROM;
+use crate::call::EncodeBuf;
 use crate::error::CodecError;
 
 /// Small messages that a call may send, encoded behind each other beside its connection.
@@ -14,8 +17,10 @@ use crate::error::CodecError;
 /// between: then it is as if each message had been sent at its time, without a look at the connection.
 #[derive(Default)]
 pub struct Burst {
-    /// Messages with their prefixes. Behind `len` lies what a codec that failed or unwound has left.
-    octets: BytesMut,
+    /// Messages with their prefixes, and behind `len` memory for others. All of it is there once the first was begun.
+    octets: Vec<u8>,
+    /// For codecs that do not overwrite.
+    beside: BytesMut,
     /// Octets of whole messages.
     len: usize,
     messages: u64,
@@ -45,20 +50,25 @@ impl Burst {
 
     /// Appends a message of `len` bytes that `fill` encodes. If it is not taken, nothing happened, and it may be sent the
     /// usual way: there is no room, or the burst was not begun, or `fill` failed or wrote another number of bytes.
-    #[inline]
-    pub fn push(&mut self, len: usize, fill: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>) -> bool {
-        let start = self.len + Self::PREFIX;
+    #[inline(always)] // once a message
+    pub fn push(&mut self, len: usize, fill: impl FnOnce(&mut EncodeBuf<'_>) -> Result<(), CodecError>) -> bool {
         let Terms { limit, room, max_message } = self.terms;
-        if self.len >= limit || len > max_message || start + len > room {
+        let end = self.len + Self::PREFIX + len;
+        if self.len >= limit || len > max_message || end > room {
             return false;
         }
+        let place = self.octets.get_mut(self.len..end).and_then(|place| place.split_first_chunk_mut());
+        let Some((prefix, payload)) = place else { return false };
         let [a, b, c, d] = (len as u32).to_be_bytes();
-        self.octets.truncate(self.len);
-        self.octets.extend_from_slice(&[0, a, b, c, d]);
-        if fill(&mut self.octets).is_err() || self.octets.len() != start + len {
+        *prefix = [0, a, b, c, d];
+        if !self.beside.is_empty() {
+            self.beside.clear();
+        }
+        let mut region = EncodeBuf::within(payload, &mut self.beside);
+        if fill(&mut region).is_err() || region.settle() != len {
             return false;
         }
-        self.len = start + len;
+        self.len = end;
         self.messages += 1;
         self.last = len;
         true
@@ -71,14 +81,16 @@ impl Burst {
 
     /// Takes no more, and forgets what was pushed; the memory stays.
     pub fn end(&mut self) {
-        *self = Self { octets: core::mem::take(&mut self.octets), ..Self::default() };
+        let (octets, beside) = (core::mem::take(&mut self.octets), core::mem::take(&mut self.beside));
+        *self = Self { octets, beside, ..Self::default() };
     }
 
     /// Begins anew, on these terms as far as its own limits allow.
     pub(crate) fn begin(&mut self, terms: Terms) {
         self.end();
-        self.octets.clear();
-        self.octets.reserve(Self::MEMORY);
+        if self.octets.is_empty() {
+            self.octets = vec![0; Self::MEMORY];
+        }
         let (room, max_message) = (terms.room.min(Self::MEMORY), terms.max_message.min(Self::MAX_MESSAGE));
         self.terms = Terms { limit: terms.limit, room, max_message };
     }
@@ -109,9 +121,12 @@ impl fmt::Debug for Burst {
 mod tests {
     use super::*;
 
-    fn fill(octets: &[u8]) -> impl FnOnce(&mut BytesMut) -> Result<(), CodecError> {
+    fn fill(octets: &[u8]) -> impl FnOnce(&mut EncodeBuf<'_>) -> Result<(), CodecError> {
         move |dst| {
-            dst.extend_from_slice(octets);
+            if octets.len() > dst.remaining() {
+                return Err(CodecError::new("too much"));
+            }
+            dst.put_slice(octets);
             Ok(())
         }
     }
@@ -157,7 +172,7 @@ mod tests {
         assert!(burst.push(1, fill(b"a")));
         assert!(!burst.push(3, fill(b"four")) && !burst.push(3, fill(b"2.")));
         assert!(!burst.push(3, |dst| {
-            dst.extend_from_slice(b"xyz");
+            dst.put_slice(b"xyz");
             Err(CodecError::new("no"))
         }));
         assert_eq!(burst.octets(), b"\0\0\0\0\x01a");

@@ -39,20 +39,55 @@ pub trait Codec<T>: Send + Sync {
     }
 }
 
-/// Where a [`Codec`] writes: a region of bounded length at the end of a buffer.
+/// The longest rest of a region that is written beside its buffer, and copied into it, in bytes.
+const SHORT: usize = 256;
+
+/// Where a [`Codec`] writes: a region of bounded length.
+///
+/// It lies at the end of a buffer that grows, or in memory that is there for it. Which of them it is shows in nothing but
+/// the cost.
 #[derive(Debug)]
 pub struct EncodeBuf<'a> {
     buf: &'a mut BytesMut,
-    start: usize,
+    /// Most bytes that `buf` may hold.
     end: usize,
+    /// Length of the region.
+    limit: usize,
+    /// What was not written of memory that is there for the region, if there is any; what is in `buf` comes next.
+    place: &'a mut [u8],
 }
 
 impl<'a> EncodeBuf<'a> {
     /// A region of at most `limit` bytes behind what `buf` holds.
     #[inline]
     pub fn new(buf: &'a mut BytesMut, limit: usize) -> Self {
-        let start = buf.len();
-        Self { start, end: start.saturating_add(limit), buf }
+        let end = buf.len().saturating_add(limit);
+        Self { buf, end, limit, place: &mut [] }
+    }
+
+    /// The region `place`. `beside` is for codecs that ask for a [buffer](Self::buf), and is empty.
+    #[inline]
+    pub(crate) const fn within(place: &'a mut [u8], beside: &'a mut BytesMut) -> Self {
+        Self { buf: beside, end: place.len(), limit: place.len(), place }
+    }
+
+    /// Puts what lies beside the place into it, and returns [how much](Self::written) was written.
+    #[inline]
+    pub(crate) fn settle(self) -> usize {
+        let Self { buf, place, .. } = &self;
+        if !buf.is_empty() && buf.len() <= place.len() {
+            return self.settle_beside();
+        }
+        self.written()
+    }
+
+    #[cold]
+    fn settle_beside(self) -> usize {
+        let written = self.written();
+        if let Some(place) = self.place.get_mut(..self.buf.len()) {
+            place.copy_from_slice(self.buf);
+        }
+        written
     }
 
     /// The rest of the region, for writing. It panics when it is overrun, as every [`BufMut`] does: a codec
@@ -60,6 +95,37 @@ impl<'a> EncodeBuf<'a> {
     pub fn buf(&mut self) -> Limit<&mut BytesMut> {
         let remaining = self.remaining();
         (&mut *self.buf).limit(remaining)
+    }
+
+    /// Lets `write` overwrite octets that become the rest of the region, if that is short or there already: the cheapest way
+    /// to write a little. It advances the slice, which is a [`BufMut`] as long as the rest, behind what it has written.
+    /// `None` if the rest is longer than 256 bytes, and is not there; nothing happened then.
+    ///
+    /// # Errors
+    /// Those of `write`, which has written nothing then.
+    #[inline]
+    pub fn overwrite<E>(&mut self, write: impl FnOnce(&mut &mut [u8]) -> Result<(), E>) -> Option<Result<(), E>> {
+        let remaining = self.remaining();
+        let is_placed = remaining > 0 && self.place.len() == remaining;
+        let mut short: [u8; SHORT];
+        let place = if is_placed {
+            &mut *self.place
+        } else {
+            short = [0; SHORT];
+            short.get_mut(..remaining)?
+        };
+        let mut unwritten = &mut *place;
+        if let Err(error) = write(&mut unwritten) {
+            return Some(Err(error));
+        }
+        let written = remaining.saturating_sub(unwritten.len());
+        if is_placed {
+            self.end -= written;
+            self.place = core::mem::take(&mut self.place).get_mut(written..)?;
+        } else {
+            self.buf.extend_from_slice(place.get(..written)?);
+        }
+        Some(Ok(()))
     }
 
     /// Appends `octets`.
@@ -75,7 +141,7 @@ impl<'a> EncodeBuf<'a> {
     /// Bytes written so far.
     #[inline]
     pub fn written(&self) -> usize {
-        self.buf.len().saturating_sub(self.start)
+        self.limit.saturating_sub(self.remaining())
     }
 
     /// Bytes that may still be written.
@@ -98,6 +164,54 @@ mod tests {
         region.put_slice(b"de");
         assert_eq!((region.written(), region.buf().remaining_mut()), (5, 0));
         assert_eq!(&buf[..], b"beforeabcde");
+    }
+
+    /// What is overwritten, and what is put otherwise, comes in order, in either kind of region.
+    #[test]
+    fn a_region_is_overwritten_where_it_is_short() {
+        fn overwrite(region: &mut EncodeBuf<'_>, octets: &[u8]) -> Option<bool> {
+            let written = region.overwrite(|free| {
+                if free.len() < octets.len() {
+                    return Err(());
+                }
+                free.put_slice(octets);
+                Ok(())
+            });
+            written.map(|written| written.is_ok())
+        }
+        fn write(mut region: EncodeBuf<'_>) -> usize {
+            assert_eq!(overwrite(&mut region, b"nine much"), Some(false));
+            assert_eq!((region.written(), region.remaining()), (0, 8));
+            assert_eq!(overwrite(&mut region, b"ab"), Some(true));
+            assert_eq!((region.written(), region.remaining()), (2, 6));
+            region.put_slice(b"cd");
+            region.buf().put_slice(b"e");
+            assert_eq!((region.written(), region.remaining()), (5, 3));
+            assert_eq!(overwrite(&mut region, b"fgh"), Some(true));
+            assert_eq!((region.written(), region.remaining()), (8, 0));
+            assert_eq!(overwrite(&mut region, b""), Some(true));
+            region.settle()
+        }
+        let (mut buf, mut place) = (BytesMut::from(&b"before"[..]), [b'x'; 8]);
+        write(EncodeBuf::new(&mut buf, 8));
+        assert_eq!(&buf[..], b"beforeabcdefgh");
+        buf.clear();
+        assert_eq!(write(EncodeBuf::within(&mut place, &mut buf)), 8);
+        assert_eq!(&place, b"abcdefgh");
+        buf.clear();
+        let mut region = EncodeBuf::within(&mut place, &mut buf);
+        assert_eq!(overwrite(&mut region, b"ABCDEFGH"), Some(true));
+        assert_eq!((region.remaining(), region.settle()), (0, 8));
+        assert_eq!(&place, b"ABCDEFGH");
+        let mut region = EncodeBuf::within(&mut place, &mut buf);
+        region.put_slice(b"twelve");
+        assert_eq!((region.written(), region.settle(), &place), (6, 6, b"twelveGH"));
+        buf.clear();
+        let (mut long, len) = ([0; 1000], SHORT + 1);
+        assert_eq!(overwrite(&mut EncodeBuf::within(&mut long, &mut buf), b"a"), Some(true));
+        assert_eq!(overwrite(&mut EncodeBuf::new(&mut buf, len), b"a"), None);
+        assert_eq!(overwrite(&mut EncodeBuf::new(&mut buf, len - 1), b"a"), Some(true));
+        assert_eq!((&buf[..], long[0]), (&b"a"[..], b'a'));
     }
 
     #[test]

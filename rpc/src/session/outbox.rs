@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use trirpc_core::buf::Burst;
-use trirpc_core::call::EncodeBuf;
 use trirpc_core::{CallMut, Instant};
 
 use super::{SessionRole, Shared, State};
@@ -44,10 +43,12 @@ impl Outbox {
         self.call.load(Ordering::Relaxed) == key.bits()
     }
 
-    /// Takes a message of `len` bytes, if its call may push and there is room; if not, nothing happened.
-    pub(super) fn push(&self, key: CallKey, len: usize, message: &dyn Encode) -> bool {
+    /// Takes a message, if its call may push and there is room; if not, nothing happened.
+    #[inline(always)] // there is one caller for each role
+    pub(super) fn push(&self, key: CallKey, message: &dyn Encode) -> bool {
+        let Some(len) = message.encoded_len() else { return false };
         let pushed = &mut *self.lock();
-        pushed.key == Some(key) && pushed.burst.push(len, |dst| message.encode(&mut EncodeBuf::new(dst, len)))
+        pushed.key == Some(key) && pushed.burst.push(len, |dst| message.encode(dst))
     }
 
     /// Whether a call may push. With the lock of the connection held.

@@ -119,7 +119,7 @@ pub(super) fn open(session: &ClientSession, policy: FlushPolicy) -> RawCall {
 pub(super) fn send(carrier: &dyn Carrier, key: CallKey) -> Poll<Result<(), Status>> {
     let item = vec![7; SIZE];
     let message = Typed::new(&Octets, &item);
-    carrier.poll_send(key, &mut Outgoing::new(&message), &mut Context::from_waker(Waker::noop()))
+    carrier.poll_send(key, &mut Outgoing::new(&message, &mut None), &mut Context::from_waker(Waker::noop()))
 }
 
 /// Bytes that a call accepted and that arrived, where `sends` threads send until they are refused, one flushes all the
@@ -241,7 +241,8 @@ impl Front {
         for encoded in messages {
             let nothing = Vec::new();
             let nothing = Typed::new(&Octets, &nothing);
-            let mut outgoing = Outgoing { encoded: Some(encoded), ..Outgoing::new(&nothing) };
+            let mut encoded = Some(encoded);
+            let mut outgoing = Outgoing::new(&nothing, &mut encoded);
             while self.carrier.poll_send(key, &mut outgoing, cx).is_pending() {
                 thread::yield_now();
             }

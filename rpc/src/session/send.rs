@@ -26,7 +26,36 @@ enum Step {
 impl<R: SessionRole> Shared<R> {
     /// Queues a message. A small one is encoded under the lock; one that is large or to be compressed outside,
     /// once there is room for it. A sender has one owner, so the room cannot shrink meanwhile.
+    #[inline]
     pub(super) fn queue(
+        &self,
+        key: CallKey,
+        outgoing: &mut Outgoing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Status>> {
+        if self.outbox.may_push(key) {
+            self.queue_beside(key, outgoing, cx)
+        } else {
+            self.queue_directly(key, outgoing, cx)
+        }
+    }
+
+    /// Queues a message that may join others beside the connection.
+    fn queue_beside(
+        &self,
+        key: CallKey,
+        outgoing: &mut Outgoing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Status>> {
+        if outgoing.encoded.is_none() && self.outbox.push(key, outgoing.message) {
+            return Poll::Ready(Ok(()));
+        }
+        self.queue_directly(key, outgoing, cx)
+    }
+
+    /// Queues a message in the connection.
+    #[inline(never)] // so that a message that goes beside it has less to carry
+    fn queue_directly(
         &self,
         key: CallKey,
         outgoing: &mut Outgoing<'_>,
@@ -34,9 +63,6 @@ impl<R: SessionRole> Shared<R> {
     ) -> Poll<Result<(), Status>> {
         let len = outgoing.message.encoded_len();
         let small = len.filter(|&len| len <= INLINE && outgoing.encoded.is_none());
-        if self.outbox.may_push(key) && small.is_some_and(|len| self.outbox.push(key, len, outgoing.message)) {
-            return Poll::Ready(Ok(()));
-        }
         let queued = small.and_then(|len| self.queue_small(key, len, outgoing, cx));
         queued.unwrap_or_else(|| self.queue_any(key, len, outgoing, cx))
     }
@@ -88,7 +114,7 @@ impl<R: SessionRole> Shared<R> {
                 let Some(slot) = state.slots.find(key) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let Some(mut call) = state.conn.call(slot.id) else { return Step::Done(Poll::Ready(Err(over()))) };
                 let compresses = outgoing.compress && slot.codings.compresses(len, self.compress_min);
-                let sent = R::before_send(slot, &mut call, now).and_then(|()| match &outgoing.encoded {
+                let sent = R::before_send(slot, &mut call, now).and_then(|()| match &*outgoing.encoded {
                     Some(encoded) => call.send_encoded(encoded.clone(), now).map(|()| true),
                     None if (is_large || compresses) && call.send_capacity() > 0 => Ok(false),
                     // A connection without room says so before it encodes.
@@ -111,7 +137,7 @@ impl<R: SessionRole> Shared<R> {
             });
             match step {
                 Step::Encode(compressor) => {
-                    outgoing.encoded = Some(self.compress(self.encode(outgoing.message)?, &compressor)?);
+                    *outgoing.encoded = Some(self.compress(self.encode(outgoing.message)?, &compressor)?);
                 }
                 Step::Done(Poll::Pending) => return Poll::Pending,
                 Step::Done(poll) => {

@@ -34,7 +34,7 @@ fn play(lens: &[usize], bursts: bool, policy: FlushPolicy, seen: &mut Seen) {
     };
     for &len in lens {
         let message = Bytes::from(alloc::vec![len as u8; len]);
-        let pushed = burst.push(len, |dst| Octets.encode(&message, &mut EncodeBuf::new(dst, len)));
+        let pushed = burst.push(len, |dst| Octets.encode(&message, dst));
         if pushed {
             seen.in_bursts += 1;
             seen.taken.push(true);
@@ -96,7 +96,7 @@ fn a_lone_message_and_a_call_that_is_over_begin_no_burst() {
     let mut pair = Pair::new();
     let now = pair.now;
     let (mut burst, message) = (Burst::default(), Bytes::from_static(b"one"));
-    let push = |burst: &mut Burst| burst.push(3, |dst| Octets.encode(&message, &mut EncodeBuf::new(dst, 3)));
+    let push = |burst: &mut Burst| burst.push(3, |dst| Octets.encode(&message, dst));
     let id = pair.client.open(&CHAT, &CallOptions::default(), "proto", now).unwrap();
     let mut call = pair.client_call(id);
     call.send(&Octets, &message, now).unwrap();
