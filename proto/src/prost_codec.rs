@@ -2,6 +2,7 @@
 
 use alloc::string::ToString;
 
+use bytes::BufMut;
 use trirpc_core::CodecError;
 use trirpc_core::buf::{Contiguous, MessageBuf};
 use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
@@ -53,11 +54,18 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
     }
 
     fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
-        let failed = |error: prost::EncodeError| CodecError::new(error.to_string());
-        // Prost writes byte by byte, each with a look at the bounds, which a plain slice has for less. Where size is worth more
-        // than time all are written in one way.
+        // Where size is worth more than time all are written in one way.
         let overwritten = if cfg!(target_family = "wasm") { None } else { dst.overwrite(|octets| item.encode(octets)) };
-        overwritten.unwrap_or_else(|| item.encode(&mut dst.buf())).map_err(failed)
+        let encoded = overwritten.unwrap_or_else(|| {
+            let mut buf = dst.buf();
+            if item.encoded_len() > buf.remaining_mut() {
+                return item.encode(&mut buf);
+            }
+            // Prost writes byte by byte, and with the limit each has one more look at the bounds.
+            item.encode_raw(buf.get_mut());
+            Ok(())
+        });
+        encoded.map_err(|error| CodecError::new(error.to_string()))
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {

@@ -6,8 +6,7 @@ use core::fmt;
 
 use bytes::BytesMut;
 
-use super::SHARE_FROM;
-use crate::call::EncodeBuf;
+use super::{EncodeBuf, SHARE_FROM};
 use crate::error::CodecError;
 
 /// Small messages that a call may send, encoded behind each other beside its connection.

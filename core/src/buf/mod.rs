@@ -7,6 +7,7 @@
 mod arena;
 mod burst;
 mod coalesce;
+mod encode_buf;
 mod message;
 mod pool;
 mod recv;
@@ -19,6 +20,7 @@ pub(crate) use arena::Arena;
 pub use burst::Burst;
 pub(crate) use burst::Terms;
 pub use coalesce::{CoalesceBuf, FlushPolicy};
+pub use encode_buf::EncodeBuf;
 pub(crate) use message::detach;
 pub use message::{Contiguous, Encoded, MessageBuf};
 pub use pool::BufferPool;

@@ -33,12 +33,13 @@ mod variant;
 
 use crate::buf::MessageBuf;
 
+pub use crate::buf::EncodeBuf;
 pub use crate::encodings::Encodings;
 pub use base64::InvalidBase64;
 pub(crate) use body::Decoder as BodyDecoder;
 pub use client::{ClientCall, Outcome};
 pub(crate) use client::{Plan, Reply, request_rest};
-pub use codec::{Codec, EncodeBuf};
+pub use codec::Codec;
 pub use compress::{Compression, DecompressError};
 pub use metadata::{Metadata, MetadataError, Value};
 pub use method::{CallKind, InvalidPath, Method, MethodCodec, MethodSpec};
