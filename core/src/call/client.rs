@@ -213,7 +213,9 @@ impl ClientCall {
             Head::Awaited | Head::Reply(_) | Head::Outcome => Metadata::new(),
         };
         let status = mem::take(status);
-        Some(Outcome { message: self.decoder.pull(pool), metadata, status })
+        let message = self.decoder.pull(pool);
+        message.iter().for_each(|message| pool.keep_message(message));
+        Some(Outcome { message, metadata, status })
     }
 
     /// Bytes still missing of the message at the front, once its length is known: for window reservations.

@@ -317,6 +317,7 @@ impl ServerCall {
         }
     }
 
+    #[inline]
     fn check_single(&mut self) {
         match (&self.state, self.decoder.begun()) {
             (State::Ended, 0) => self.fault(cardinality("no message in a request of one")),

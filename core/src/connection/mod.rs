@@ -416,7 +416,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Frees a call's slot; what the engine still has to send of it goes out.
-    #[inline]
+    #[inline(always)]
     fn remove(&mut self, id: CallId) {
         if let Some(stream) = self.free(id) {
             self.http.release(stream);
@@ -424,7 +424,7 @@ impl<R: Role> Connection<R> {
     }
 
     /// Frees a call's slot. Its stream, if there was a call, is still to be released.
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, id: CallId) -> Option<StreamKey> {
         let (stream, signals) = self.calls.remove(id)?;
         if signals.has_queued() {

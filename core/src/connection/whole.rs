@@ -53,12 +53,9 @@ impl Connection<Client> {
     /// Messages of a stream of responses that were not pulled are dropped, but for the first.
     pub fn take_outcome(&mut self, id: CallId) -> Option<Outcome> {
         let call = self.calls.get_mut(id)?;
-        let outcome = call.machine.take_outcome(&mut self.landing_pool);
-        if let Some(Outcome { message, .. }) = &outcome {
-            message.iter().for_each(|message| self.landing_pool.keep_message(message));
-            self.remove(id);
-        }
-        outcome
+        let outcome = call.machine.take_outcome(&mut self.landing_pool)?;
+        self.remove(id);
+        Some(outcome)
     }
 
     /// Hands a response that is whole to its call. One of a single message and success, all of whose fields are known,

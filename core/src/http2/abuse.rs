@@ -79,6 +79,10 @@ pub(crate) struct Abuse {
     control: Bucket,
     peer_resets: Bucket,
     empty_data: Bucket,
+    /// Early resets that are borne whatever else happens.
+    early_resets: Bucket,
+    /// Something was taken from the buckets that useful work fills, and they are not full again.
+    is_drawn: bool,
     useful_data: u32,
     /// Control frames that a useful frame earns.
     earned: u32,
@@ -91,8 +95,6 @@ pub(crate) struct Abuse {
 /// Resets that come before there is an answer, and soon.
 #[derive(Debug)]
 struct Early {
-    /// Those that are borne whatever else happens.
-    borne: Bucket,
     /// So many came.
     count: u32,
     /// Resets of any kind.
@@ -117,15 +119,12 @@ impl Abuse {
             control: Bucket::new(config.max_control_frames, config.control_frames_per_second, now),
             peer_resets: Bucket::new(config.max_peer_resets, config.peer_resets_per_second, now),
             empty_data: Bucket::new(config.max_empty_data, config.empty_data_per_second, now),
+            early_resets: Bucket::new(config.max_early_resets, config.early_resets_per_second, now),
+            is_drawn: false,
             useful_data: config.useful_data,
             earned: config.control_frames_earned,
             accepted: 0,
-            early: Early {
-                borne: Bucket::new(config.max_early_resets, config.early_resets_per_second, now),
-                count: 0,
-                resets: 0,
-                ended: 0,
-            },
+            early: Early { count: 0, resets: 0, ended: 0 },
             refused: Refused { max: config.max_refused_streams, streak: 0, accepted: 0 },
         }
     }
@@ -138,11 +137,13 @@ impl Abuse {
     /// A frame that moves no message: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, GOAWAY, unknown types, late frames.
     /// `weight` is 1, or more when handling it takes time in proportion to something.
     pub(crate) fn control_frame(&mut self, weight: u64, now: Instant) -> Result<(), PeerMisbehaved> {
+        self.is_drawn = true;
         calm(self.control.take(weight, now), "too many control frames")
     }
 
     /// A PING that we answer: a control frame. Too many are told in the words that make gRPC's clients probe less often.
     pub(crate) fn ping(&mut self, now: Instant) -> Result<(), PeerMisbehaved> {
+        self.is_drawn = true;
         calm(self.control.take(1, now), "too_many_pings")
     }
 
@@ -174,7 +175,7 @@ impl Abuse {
         }
         self.early.count += 1;
         let is_most = self.early.count > closed / 2;
-        calm(self.early.borne.take(1, now) || !is_most, "too many streams reset early")
+        calm(self.early_resets.take(1, now) || !is_most, "too many streams reset early")
     }
 
     /// Server: a stream was refused, although the peer knows how many it may have open.
@@ -189,6 +190,7 @@ impl Abuse {
 
     /// DATA without data and without END_STREAM.
     pub(crate) fn empty_data(&mut self, now: Instant) -> Result<(), PeerMisbehaved> {
+        self.is_drawn = true;
         calm(self.empty_data.take(1, now), "too many empty DATA frames")
     }
 
@@ -201,11 +203,16 @@ impl Abuse {
     /// A frame that moved a message, in either direction.
     #[inline]
     pub(crate) fn useful_frame(&mut self) {
-        // As they are with nearly every peer.
-        if !self.control.is_full() || !self.empty_data.is_full() {
-            self.control.give(self.earned.into());
-            self.empty_data.give(1);
+        if self.is_drawn {
+            self.give_back();
         }
+    }
+
+    #[inline(never)]
+    fn give_back(&mut self) {
+        self.control.give(self.earned.into());
+        self.empty_data.give(1);
+        self.is_drawn = !(self.control.is_full() && self.empty_data.is_full());
     }
 }
 

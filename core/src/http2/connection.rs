@@ -448,7 +448,16 @@ impl Http2 {
 
     /// The call's owner is gone: nothing is reported any more. What a server has finished is still sent;
     /// anything else that is open is reset.
+    #[inline]
     pub(crate) fn release(&mut self, key: StreamKey) {
+        // Mostly it is gone since its end.
+        if self.streams.get(key).is_some() {
+            self.let_go(key);
+        }
+    }
+
+    #[inline(never)]
+    fn let_go(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.released = true;
         if !stream.is_quiet() {

@@ -329,6 +329,7 @@ impl Stream {
     }
 
     /// Does nothing wait of what it was to send, and nobody elsewhere hold anything for it?
+    #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
         let waits = self.awaits_reservation | self.stall_watched | self.linger_watched;
         !waits
