@@ -27,13 +27,13 @@ impl Run {
     /// The messages at the beginning of `octets` that are whole and not compressed, as many as fit into `max` bytes with
     /// their prefixes: how many bytes, and how many messages.
     pub(crate) fn measure(octets: &[u8], max: usize) -> (usize, usize) {
-        let (mut end, mut messages) = (0, 0);
         let within = octets.get(..max).unwrap_or(octets);
-        while let Some(message) = split_first(within.get(end..).unwrap_or_default()) {
-            end += Self::PREFIX + message.len();
+        let (mut rest, mut messages) = (within, 0);
+        while let Some((_, behind)) = split_first(rest) {
+            rest = behind;
             messages += 1;
         }
-        (end, messages)
+        (within.len() - rest.len(), messages)
     }
 
     /// So many messages, which [`measure`](Self::measure) has found to be all of `memory`.
@@ -56,7 +56,7 @@ impl Run {
     /// Lends the next message; what was not read of the one before is passed over.
     #[inline]
     pub fn next_message(&mut self) -> Option<Contiguous<'_>> {
-        let payload = split_first(self.memory.get(self.at..)?)?;
+        let (payload, _) = split_first(self.memory.get(self.at..)?)?;
         self.at += Self::PREFIX + payload.len();
         self.messages -= 1;
         Some(Contiguous::new(payload, &self.memory))
@@ -71,10 +71,11 @@ impl Run {
     }
 }
 
-/// The payload that `octets` begins with behind its prefix, if it is there and not compressed.
-fn split_first(octets: &[u8]) -> Option<&[u8]> {
+/// The payload that `octets` begins with behind its prefix, if it is there and not compressed, and what follows.
+#[inline]
+fn split_first(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[0, a, b, c, d], payload) = octets.split_first_chunk::<{ Run::PREFIX }>()? else { return None };
-    payload.get(..u32::from_be_bytes([a, b, c, d]) as usize)
+    payload.split_at_checked(u32::from_be_bytes([a, b, c, d]) as usize)
 }
 
 impl fmt::Debug for Run {

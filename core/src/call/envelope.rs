@@ -309,6 +309,18 @@ impl Terms {
         self.check(flags, len).is_ok().then_some((flags, len, payload))
     }
 
+    /// Passes over the whole messages that `octets` begins with and that may be kept; returns how many there are.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "fewer messages than octets")]
+    fn pass_whole(&self, octets: &mut &[u8]) -> u64 {
+        let mut messages = 0;
+        while let Some(behind) = self.begin(octets).and_then(|(_, len, payload)| payload.get(len..)) {
+            *octets = behind;
+            messages += 1;
+        }
+        messages
+    }
+
     #[inline]
     fn check(&self, flags: u8, len: usize) -> Result<(), Status> {
         let is_known = flags == 0 || (flags == COMPRESSED && self.encoding.is_some());
@@ -358,9 +370,10 @@ impl Scan {
     fn run(&mut self, data: &[u8]) -> Scanned {
         let (mut rest, mut completed) = (data, 0);
         loop {
-            while let Some(behind) = self.pass_whole(rest) {
-                completed += 1;
-                rest = behind;
+            if self.is_between() {
+                let whole = self.terms.pass_whole(&mut rest);
+                self.begun += whole;
+                completed += whole;
             }
             let payload = self.missing.min(rest.len());
             rest.advance(payload);
@@ -383,22 +396,6 @@ impl Scan {
             self.missing = len;
             completed += u64::from(len == 0);
         }
-    }
-
-    /// What is behind the whole message that `rest` begins with, if it does and may.
-    #[inline]
-    #[expect(
-        clippy::arithmetic_side_effects,
-        reason = "lengths of what lies in memory or was announced in 32 bits; what is subtracted is a part"
-    )]
-    fn pass_whole<'a>(&mut self, rest: &'a [u8]) -> Option<&'a [u8]> {
-        if self.missing > 0 || self.prefix.read > 0 {
-            return None;
-        }
-        let (_, len, payload) = self.terms.begin(rest)?;
-        let behind = payload.get(len..)?;
-        self.begun += 1;
-        Some(behind)
     }
 }
 
