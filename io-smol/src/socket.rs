@@ -112,6 +112,10 @@ pub(crate) fn with_context(error: &io::Error, attempt: &str) -> io::Error {
 }
 
 impl Transport for Socket {
+    fn is_read_vectored(&self) -> bool {
+        true
+    }
+
     /// Nothing is missed: smol's reactor looks at the socket anew when it is asked to wait, and that of an event loop
     /// keeps what it was told.
     fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use trirpc_core::buf::Transmit;
+use trirpc_core::buf::{Spaces, Transmit};
 use trirpc_core::{ConnectionError, Instant, Timeout, TransportError};
 
 use crate::input::Input;
@@ -60,6 +60,8 @@ pub struct Driver<T, R: SessionRole, Z: Time> {
     read: ReadSide,
     /// Whether the connection takes more input, as it said in the last turn.
     wants_read: bool,
+    /// A large message is arriving: the connection may know where the next read goes.
+    is_bulk: bool,
     /// Most bytes that one read takes; at least one.
     max_read: usize,
     spare: Spare,
@@ -135,6 +137,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             wakes: Vec::new(),
             read: ReadSide::Ready,
             wants_read: true,
+            is_bulk: false,
             spare: Spare::InUse,
             write_error: None,
             cause: None,
@@ -201,13 +204,14 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
 
     /// One critical section: everything that concerns the connection.
     fn turn(&mut self, write_blocked: bool, may_be_due: bool, now: Instant, waker: &Waker) -> Turn {
-        let Self { shared, rx, tx, read, wants_read, write_error, cause, flush_by, wakes, work, .. } = self;
+        let Self { shared, rx, tx, read, wants_read, is_bulk, write_error, cause, flush_by, wakes, work, .. } = self;
         let mut stale = None;
         let turn = shared.turn(now, |state| {
             stale = state.parking.withdraw();
             if !rx.is_empty() {
                 state.conn.handle_input(rx.window(), now);
             }
+            *is_bulk = state.conn.may_prepare_read();
             if let ReadSide::Ended(error) = *read {
                 *read = ReadSide::Closed;
                 state.cause = cause.take();
@@ -314,9 +318,7 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
         if !matches!(self.read, ReadSide::Ready | ReadSide::Drained) {
             return;
         }
-        let space = self.rx.window().space();
-        let room = space.len().min(self.max_read);
-        let poll = Pin::new(&mut self.io).poll_read(cx, &mut space[..room]);
+        let (poll, room) = self.poll_read(cx);
         self.read = match poll {
             Poll::Pending => ReadSide::Pending,
             Poll::Ready(Ok(0)) => ReadSide::Ended(None),
@@ -328,6 +330,30 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => ReadSide::Ready,
             Poll::Ready(Err(error)) => ReadSide::Ended(Some(self.failed(&error))),
         };
+    }
+
+    /// Reads once; returns for how much there was room as well.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> (Poll<io::Result<usize>>, usize) {
+        let window = self.rx.window();
+        if self.is_bulk && self.io.is_read_vectored() {
+            self.shared.look(|state| state.conn.prepare_read(window));
+        }
+        let io = Pin::new(&mut self.io);
+        if !window.is_scattered() {
+            let space = window.space();
+            let room = space.len().min(self.max_read);
+            return (io.poll_read(cx, &mut space[..room]), room);
+        }
+        let mut spaces = window.spaces();
+        let (mut room, mut slices) = (0, 0);
+        let mut all: [_; Spaces::MAX] = std::array::from_fn(|_| {
+            let space = spaces.next().unwrap_or_default();
+            let len = space.len().min(self.max_read.saturating_sub(room));
+            room += len;
+            slices += usize::from(len > 0);
+            IoSliceMut::new(&mut space[..len])
+        });
+        (io.poll_read_vectored(cx, &mut all[..slices]), room)
     }
 
     /// Keeps what a failed transport says, for the statuses of the calls.

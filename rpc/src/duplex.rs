@@ -1,7 +1,7 @@
 //! An in-memory byte stream pair: both ends of a connection in one process, without sockets.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -100,6 +100,10 @@ impl Direction {
 }
 
 impl Transport for Duplex {
+    fn is_read_vectored(&self) -> bool {
+        true
+    }
+
     fn peer(&self) -> Option<String> {
         Some("memory".into())
     }
@@ -107,8 +111,16 @@ impl Transport for Duplex {
 
 impl AsyncRead for Duplex {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_read_vectored(cx, &mut [IoSliceMut::new(buf)])
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
         self.read.change(|flow| {
-            if buf.is_empty() {
+            if bufs.iter().all(|buf| buf.is_empty()) {
                 return (Poll::Ready(Ok(0)), None);
             }
             if flow.bytes.is_empty() {
@@ -118,7 +130,7 @@ impl AsyncRead for Duplex {
                 flow.reader = Some(cx.waker().clone());
                 return (Poll::Pending, None);
             }
-            let n = io::Read::read(&mut flow.bytes, buf).unwrap_or(0);
+            let n = bufs.iter_mut().map(|buf| io::Read::read(&mut flow.bytes, buf).unwrap_or(0)).sum();
             (Poll::Ready(Ok(n)), flow.writer.take())
         })
     }

@@ -39,9 +39,9 @@ impl Input {
         })
     }
 
-    /// Whether the connection has consumed everything.
+    /// Whether the connection has consumed everything, and lent nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.window.as_ref().map_or(self.rest.is_empty(), RecvBuf::is_empty)
+        self.window.as_ref().map_or(self.rest.is_empty(), |window| window.is_empty() && !window.is_scattered())
     }
 
     /// Lets other drivers of the thread have the window.

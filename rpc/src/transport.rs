@@ -18,6 +18,14 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
         true
     }
 
+    /// Whether `poll_read_vectored` fills several slices in one operation.
+    ///
+    /// When true, large messages are read straight to where they lie. A transport that fills only the first slice, as the
+    /// method does that `futures-io` provides, would read a frame header at a time.
+    fn is_read_vectored(&self) -> bool {
+        false
+    }
+
     /// Whether a read is worth trying: `Pending` until then, without reading.
     ///
     /// The driver asks after a read that left room in its buffer, because the next one would most likely be in
@@ -39,6 +47,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).is_vectored()
     }
 
+    fn is_read_vectored(&self) -> bool {
+        (**self).is_read_vectored()
+    }
+
     fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         (**self).poll_read_ready(cx)
     }
@@ -53,18 +65,25 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 pub struct Io<T> {
     inner: T,
     vectored: bool,
+    read_vectored: bool,
     peer: Option<String>,
 }
 
 impl<T> Io<T> {
     /// A vectored transport without a peer address.
     pub const fn new(inner: T) -> Self {
-        Self { inner, vectored: true, peer: None }
+        Self { inner, vectored: true, read_vectored: false, peer: None }
     }
 
     /// Says whether the stream takes several slices in one write.
     pub fn vectored(mut self, vectored: bool) -> Self {
         self.vectored = vectored;
+        self
+    }
+
+    /// Says whether the stream fills several slices in one read: see [`Transport::is_read_vectored`].
+    pub fn read_vectored(mut self, vectored: bool) -> Self {
+        self.read_vectored = vectored;
         self
     }
 
@@ -78,6 +97,10 @@ impl<T> Io<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> Transport for Io<T> {
     fn is_vectored(&self) -> bool {
         self.vectored
+    }
+
+    fn is_read_vectored(&self) -> bool {
+        self.read_vectored
     }
 
     fn peer(&self) -> Option<String> {

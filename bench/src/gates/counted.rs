@@ -1,6 +1,6 @@
 //! A transport that counts what is written to it.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +48,10 @@ impl<T: Transport> Transport for Counted<T> {
         self.inner.is_vectored()
     }
 
+    fn is_read_vectored(&self) -> bool {
+        self.inner.is_read_vectored()
+    }
+
     fn peer(&self) -> Option<String> {
         self.inner.peer()
     }
@@ -56,6 +60,14 @@ impl<T: Transport> Transport for Counted<T> {
 impl<T: Transport> AsyncRead for Counted<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+
+    fn poll_read_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_read_vectored(cx, bufs)
     }
 }
 

@@ -23,18 +23,20 @@ pub struct MessageBuf {
     len: usize,
     encoding: Option<&'static str>,
     shares_small: bool,
+    /// Before anything is read, `first` begins where its memory does.
+    is_at_start: bool,
 }
 
 impl MessageBuf {
     /// An empty message that is yet to be received, with the name of its compression.
     pub(crate) const fn new(encoding: Option<&'static str>) -> Self {
-        Self { first: Bytes::new(), rest: None, len: 0, encoding, shares_small: false }
+        Self { first: Bytes::new(), rest: None, len: 0, encoding, shares_small: false, is_at_start: false }
     }
 
     /// A received message that lies in one piece, with the name of its compression.
     pub(crate) const fn received(first: Bytes, encoding: Option<&'static str>) -> Self {
         let len = first.len();
-        Self { first, rest: None, len, encoding, shares_small: false }
+        Self { first, rest: None, len, encoding, shares_small: false, is_at_start: false }
     }
 
     /// A message that lies in one piece and is not compressed.
@@ -79,6 +81,17 @@ impl MessageBuf {
     /// The first of its chunks: for most messages the only one.
     pub(crate) const fn first(&self) -> &Bytes {
         &self.first
+    }
+
+    /// Appends memory of its own, which begins with it.
+    pub(crate) fn push_own(&mut self, memory: Bytes) {
+        self.is_at_start = self.first.is_empty();
+        self.push(memory);
+    }
+
+    /// Before anything is read: whether the first chunk begins where its memory does.
+    pub(crate) const fn is_at_start(&self) -> bool {
+        self.is_at_start
     }
 
     /// Appends `chunk` without copying it.

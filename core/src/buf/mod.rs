@@ -13,6 +13,7 @@ mod pool;
 mod recv;
 mod rope;
 mod run;
+mod scatter;
 mod tails;
 mod transmit;
 
@@ -28,6 +29,8 @@ pub(crate) use pool::Landing;
 pub use recv::RecvBuf;
 pub use rope::Piece;
 pub use run::Run;
+pub use scatter::Spaces;
+pub(crate) use scatter::{GAP, Scatter};
 pub(crate) use tails::Tails;
 pub use transmit::Transmit;
 

@@ -21,12 +21,20 @@ use super::MessageBuf;
 /// the last to come. Buffers in flight are not counted: who uses them needs them, as many as there are. The pool finds
 /// out at the next message, or by [`settle`](Self::settle), that they are free.
 pub struct BufferPool {
-    /// Nobody else holds a slice of these; empty, and at the start of their memory. The first to come is the first.
+    /// Nobody else holds a slice of these. What lies in them means nothing; that it is there spares who wants initialised
+    /// memory to make it so. The first to come is the first.
     pub(super) free: Vec<BytesMut>,
     /// Somebody may still hold a slice of these. They take turns to be looked at, and begin in the order in which they
     /// are likely to come back.
-    pub(super) in_flight: VecDeque<Bytes>,
+    pub(super) in_flight: VecDeque<InFlight>,
     max_bytes: usize,
+}
+
+/// A buffer that somebody may still hold a slice of.
+pub(super) struct InFlight {
+    pub(super) bytes: Bytes,
+    /// They begin where their memory does, so that what lies there can stay.
+    is_at_start: bool,
 }
 
 /// Where the octets of a large message come to lie.
@@ -65,28 +73,35 @@ impl BufferPool {
     /// Most bytes of memory that a pool keeps whose free buffers have `max_bytes`.
     pub(crate) const fn max_bytes(max_bytes: usize) -> usize {
         let handles = super::capacity(Self::MAX_FREE + 1) * size_of::<BytesMut>()
-            + super::capacity(Self::MAX_IN_FLIGHT) * size_of::<Bytes>();
+            + super::capacity(Self::MAX_IN_FLIGHT) * size_of::<InFlight>();
         if max_bytes == 0 { 0 } else { max_bytes.saturating_add(handles) }
     }
 
     /// An empty buffer of at least `min` bytes (and at least 512), kept or new.
     pub fn get(&mut self, min: usize) -> BytesMut {
         let min = min.max(Self::MIN_BUFFER);
-        self.reuse(min..=usize::MAX).unwrap_or_else(|| BytesMut::with_capacity(min))
+        let Some(mut buffer) = self.reuse(min..=usize::MAX) else { return BytesMut::with_capacity(min) };
+        buffer.clear();
+        buffer
     }
 
     /// Keeps the memory of `bytes` for a later [`get`](Self::get), once every other handle is gone. Any
     /// slice of a buffer gives the whole buffer back.
     pub fn keep(&mut self, bytes: Bytes) {
+        self.remember(InFlight { bytes, is_at_start: false });
+    }
+
+    fn remember(&mut self, buffer: InFlight) {
+        let bytes = &buffer.bytes;
         if !bytes.is_empty() && bytes.len() <= Self::MAX_BUFFER.min(self.max_bytes) {
             if self.in_flight.len() == Self::MAX_IN_FLIGHT {
                 self.in_flight.pop_front();
             }
-            self.in_flight.push_back(bytes);
+            self.in_flight.push_back(buffer);
         }
     }
 
-    /// A buffer that is kept and free, of a capacity within `fitting`.
+    /// A buffer that is kept and free, of a capacity within `fitting`, with whatever lies in it.
     pub(crate) fn reuse(&mut self, fitting: RangeInclusive<usize>) -> Option<BytesMut> {
         self.look(Self::LOOKS);
         // To look at all of them costs less than a new buffer.
@@ -106,7 +121,7 @@ impl BufferPool {
     /// Keeps the memory of a large message for the next, once its owner has let go of it.
     pub(crate) fn keep_message(&mut self, message: &MessageBuf) {
         if message.first().len() >= Self::LARGE {
-            self.keep(message.first().clone());
+            self.remember(InFlight { bytes: message.first().clone(), is_at_start: message.is_at_start() });
         }
     }
 
@@ -135,15 +150,17 @@ impl BufferPool {
     /// Looks whether the next `looks` of those in flight are free by now.
     fn look(&mut self, looks: usize) {
         for _ in 0..looks.min(self.in_flight.len()) {
-            let Some(bytes) = self.in_flight.pop_front() else { return };
+            let Some(InFlight { bytes, is_at_start }) = self.in_flight.pop_front() else { return };
             match bytes.try_into_mut() {
                 Ok(mut buffer) => {
-                    buffer.clear();
-                    // The handle may be a slice from the middle: move back to the start of the memory.
-                    let _ = buffer.try_reclaim(buffer.capacity() + 1);
+                    if !is_at_start {
+                        buffer.clear();
+                        // The handle may be a slice from the middle: move back to the start of the memory.
+                        let _ = buffer.try_reclaim(buffer.capacity() + 1);
+                    }
                     self.add_free(buffer);
                 }
-                Err(bytes) => self.in_flight.push_back(bytes),
+                Err(bytes) => self.in_flight.push_back(InFlight { bytes, is_at_start }),
             }
         }
     }

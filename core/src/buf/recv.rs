@@ -5,6 +5,7 @@ use core::{fmt, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::scatter::{Scatter, Spaces};
 use crate::config::Config;
 
 /// Bytes read from the transport, on their way into [`handle_input`](crate::Connection::handle_input).
@@ -35,6 +36,10 @@ pub struct RecvBuf {
     size: usize,
     /// A read filled the little that splitting has left of the window.
     is_cramped: bool,
+    /// Where the next read goes in front of the window, if it is scattered. What comes there comes before what is unread.
+    scatter: Option<Scatter>,
+    /// Most bytes that the next read may bring to the window.
+    limit: usize,
 }
 
 impl RecvBuf {
@@ -70,6 +75,8 @@ impl RecvBuf {
             max,
             size: 0,
             is_cramped: false,
+            scatter: None,
+            limit: usize::MAX,
         }
     }
 
@@ -83,23 +90,52 @@ impl RecvBuf {
 
     /// Room for one read: at least 1 KiB of initialised memory directly behind the unread bytes.
     ///
-    /// What it contains is meaningless.
+    /// What it contains is meaningless. Of a [scattered](Self::is_scattered) read it is the first of the [spaces](Self::spaces).
     pub fn space(&mut self) -> &mut [u8] {
+        self.spaces().next().unwrap_or_default()
+    }
+
+    /// Room for one read, in pieces that are filled in this order; as a rule it is one, [`space`](Self::space).
+    ///
+    /// After [`Connection::prepare_read`](crate::Connection::prepare_read) there may be more, up to [`Spaces::MAX`].
+    pub fn spaces(&mut self) -> Spaces<'_> {
+        self.make_space_for_read();
+        let window = self.window.split_at_mut(self.consumed + self.unread).1;
+        let window = window.split_at_mut(self.limit.min(window.len())).0;
+        match &mut self.scatter {
+            Some(scatter) => scatter.spaces(window),
+            None => Spaces::only(window),
+        }
+    }
+
+    /// Whether the next read is [scattered](Self::spaces).
+    pub const fn is_scattered(&self) -> bool {
+        self.scatter.is_some()
+    }
+
+    fn make_space_for_read(&mut self) {
         // A read that is cut short by the end of a window costs another one, so a window is used down to a quarter;
         // down to the minimum where unread bytes would have to move.
         let least = if self.unread <= Self::MOVED { self.next / 4 } else { 0 };
         self.make_space(least.max(Self::MIN_SPACE));
-        self.window.split_at_mut(self.consumed + self.unread).1
     }
 
-    /// Takes the first `n` bytes of [`space`](Self::space) as read.
+    /// Takes the first `n` bytes of [`space`](Self::space), or of all [`spaces`](Self::spaces), as read.
     ///
     /// # Panics
     /// If `n` is more than the space that was offered.
     pub fn commit(&mut self, n: usize) {
+        let is_limited = mem::replace(&mut self.limit, usize::MAX) < usize::MAX;
+        let n = match &mut self.scatter {
+            Some(scatter) => scatter.commit(n),
+            None => n,
+        };
         let space = self.space_left();
         assert!(n <= space, "committed {n} bytes of {space}");
         self.unread += n;
+        if is_limited {
+            return;
+        }
         // A read that fills what it was offered left something in the transport: read more at a time.
         if n == space && n >= self.size / 2 {
             self.next = self.size.saturating_mul(2).min(self.max).max(self.size);
@@ -123,17 +159,18 @@ impl RecvBuf {
     pub fn take_unread(&mut self) -> Vec<u8> {
         let unread = self.data().to_vec();
         self.skip(unread.len());
+        self.limit = usize::MAX;
         unread
     }
 
     /// Whether every byte was consumed.
     pub fn is_empty(&self) -> bool {
-        self.unread == 0
+        self.len() == 0
     }
 
     /// Unread bytes.
     pub fn len(&self) -> usize {
-        self.unread
+        self.unread + self.scatter.as_ref().map_or(0, Scatter::read)
     }
 
     /// Gives the window back if nothing in it is unread; the next read starts with a small one.
@@ -141,8 +178,33 @@ impl RecvBuf {
     /// For a driver whose connection was silent for about a second: an idle connection then holds no
     /// receive memory at all.
     pub fn release_idle(&mut self) {
-        if self.unread == 0 {
+        if self.unread == 0 && !self.is_scattered() {
             *self = Self::with_max(self.initial, self.max);
+        }
+    }
+
+    /// The next read brings at most `n` bytes to the window; at least one.
+    pub(crate) fn limit_next_read(&mut self, n: usize) {
+        self.limit = n.max(1);
+    }
+
+    /// The next read goes there first.
+    pub(crate) fn scatter(&mut self, scatter: Scatter) {
+        debug_assert!(self.is_empty(), "what is unread comes first");
+        self.scatter = Some(scatter);
+    }
+
+    /// What came of a read that was scattered, and comes in front of what is unread.
+    pub(crate) fn take_scatter(&mut self) -> Option<Scatter> {
+        self.scatter.take()
+    }
+
+    /// Copies what came of a scattered read behind the first `kept` octets to the window, in front of what is unread.
+    pub(crate) fn gather(&mut self, scatter: &mut Scatter, kept: usize) {
+        if kept < scatter.read() {
+            let behind = self.take_unread();
+            scatter.split_off(kept, |octets| self.extend(octets));
+            self.extend(&behind);
         }
     }
 

@@ -7,6 +7,7 @@ mod coalesce;
 mod message;
 mod pool;
 mod recv;
+mod scatter;
 mod transmit;
 
 use alloc::vec::Vec;

@@ -21,11 +21,28 @@ pub(crate) struct Assembly {
     /// Length of the message, if it is known.
     expected: Option<usize>,
     message: MessageBuf,
-    /// What was copied, behind `message`.
-    tail: BytesMut,
+    /// Memory of what was copied, or [lent](Self::lend), behind `message`.
+    memory: BytesMut,
+    /// Octets in it. What is behind them was filled by an earlier message.
+    filled: usize,
     /// Chunks of `message`, from the first on, that lie in no receive window.
     detached: usize,
 }
+
+/// Memory of a message that is arriving, out of the hands of its [`Assembly`].
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub(crate) memory: BytesMut,
+    /// Octets of the message in it.
+    pub(crate) filled: usize,
+    /// Octets that the message still lacks.
+    pub(crate) missing: usize,
+    /// For how many of them there is room behind the others.
+    pub(crate) room: usize,
+}
+
+/// Memory is lent for so many octets at least. Where less is missing, a copy is no dearer than what it takes to do without.
+pub(crate) const LEND_FROM: usize = 32 * 1024;
 
 /// A new buffer is at most so many times as large as what came of its message.
 const GROWTH: usize = 8;
@@ -33,16 +50,17 @@ const GROWTH: usize = 8;
 impl Assembly {
     /// `expected` is the length of the message, if it is known; `encoding` that of a compressed one.
     pub(crate) fn new(expected: Option<usize>, encoding: Option<&'static str>) -> Self {
-        Self { expected, message: MessageBuf::new(encoding), tail: BytesMut::new(), detached: 0 }
+        Self { expected, message: MessageBuf::new(encoding), memory: BytesMut::new(), filled: 0, detached: 0 }
     }
 
     /// Appends a piece. Pieces behind the expected length are the caller's to refuse.
     pub(crate) fn push(&mut self, piece: Bytes, landing: &mut Landing<'_>) {
         match self.expected {
             Some(expected) if piece.len() < expected => self.extend(&piece, landing),
-            None if piece.len() < WAIT_FROM => self.tail.extend_from_slice(&piece),
+            None if piece.len() < WAIT_FROM => self.append(&piece),
             _ => {
-                self.message.push(mem::take(&mut self.tail).freeze());
+                let copied = self.take_copied();
+                self.message.push(copied);
                 self.message.push(piece);
             }
         }
@@ -53,7 +71,34 @@ impl Assembly {
         if let Some(expected) = self.expected {
             self.make_room(octets.len(), expected, landing);
         }
-        self.tail.extend_from_slice(octets);
+        self.append(octets);
+    }
+
+    /// Lends the memory for `at_most` of the octets that are missing, if that is many and there is room for them. Until
+    /// [`restore`](Self::restore), nothing may be appended.
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        let missing = self.expected?.checked_sub(self.filled)?;
+        let room = missing.min(self.memory.capacity().saturating_sub(self.filled)).min(at_most);
+        let may_lend = self.filled > 0 && self.message.is_empty() && room >= LEND_FROM;
+        may_lend.then(|| Lent { memory: mem::take(&mut self.memory), filled: self.filled, missing, room })
+    }
+
+    /// Takes back what was lent.
+    ///
+    /// # Errors
+    /// It is not what was lent here, or what was there before is not wanted any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        if filled == 0 || filled != self.filled || !self.memory.is_empty() {
+            return Err(memory);
+        }
+        self.memory = memory;
+        Ok(())
+    }
+
+    /// The next `n` octets lie in the memory already.
+    pub(crate) fn landed(&mut self, n: usize) {
+        debug_assert!(n <= self.memory.len().saturating_sub(self.filled), "they lie there");
+        self.filled = self.filled.saturating_add(n).min(self.memory.len());
     }
 
     /// Moves what lies in receive windows into memory of its own.
@@ -66,28 +111,46 @@ impl Assembly {
     /// Octets so far.
     #[expect(clippy::arithmetic_side_effects, reason = "lengths of what lies in memory")]
     pub(crate) fn len(&self) -> usize {
-        self.message.len() + self.tail.len()
+        self.message.len() + self.filled
     }
 
     /// All of it.
     pub(crate) fn finish(mut self) -> MessageBuf {
-        self.message.push(self.tail.freeze());
+        let copied = self.take_copied();
+        self.message.push_own(copied);
         self.message
+    }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "lengths of what lies in memory")]
+    fn append(&mut self, octets: &[u8]) {
+        if let Some(place) = self.memory.get_mut(self.filled..self.filled + octets.len()) {
+            place.copy_from_slice(octets);
+        } else {
+            self.memory.truncate(self.filled);
+            self.memory.extend_from_slice(octets);
+        }
+        self.filled += octets.len();
+    }
+
+    fn take_copied(&mut self) -> Bytes {
+        let mut copied = mem::take(&mut self.memory);
+        copied.truncate(mem::take(&mut self.filled));
+        copied.freeze()
     }
 
     /// Makes room for `n` more octets of a message of `expected`.
     #[expect(clippy::arithmetic_side_effects, reason = "lengths of what lies in memory")]
     fn make_room(&mut self, n: usize, expected: usize, landing: &mut Landing<'_>) {
-        if self.tail.capacity() - self.tail.len() >= n {
+        if self.memory.capacity() - self.filled >= n {
             return;
         }
-        let come = self.tail.len() + n;
+        let come = self.filled + n;
         let useful = expected.min(come.saturating_add(landing.may_come));
         let next = landing.pool.reuse(useful..=useful.saturating_mul(2));
         let next = next.unwrap_or_else(|| landing.pool.get(useful.min(come.saturating_mul(GROWTH))));
-        let mut outgrown = mem::replace(&mut self.tail, next);
-        self.tail.extend_from_slice(&outgrown);
-        outgrown.clear();
+        let outgrown = mem::replace(&mut self.memory, next);
+        let filled = mem::take(&mut self.filled);
+        self.append(outgrown.get(..filled).unwrap_or_default());
         landing.pool.put_back(outgrown);
     }
 }
@@ -150,7 +213,7 @@ mod tests {
             for sent in 1..=10_000 {
                 assembly.push(Bytes::from_static(b"x"), &mut Landing { pool: &mut pool, may_come });
                 let allowed = (GROWTH * sent).min(may_come.saturating_add(sent)).max(BufferPool::MIN_BUFFER);
-                assert!(assembly.tail.capacity() <= allowed, "{} for {sent}", assembly.tail.capacity());
+                assert!(assembly.memory.capacity() <= allowed, "{} for {sent}", assembly.memory.capacity());
             }
         }
     }

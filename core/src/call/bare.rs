@@ -2,9 +2,9 @@
 
 use core::mem;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Lent};
 use super::envelope::{Terms, too_large};
 use super::status::Status;
 use crate::buf::{Landing, MessageBuf};
@@ -69,6 +69,25 @@ impl Decoder {
             self.message.extend(octets, landing);
         }
         is_within
+    }
+
+    /// Lends the memory of the message: see [`Assembly::lend`].
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        let is_receiving = self.state == State::Receiving && self.expected.is_some_and(|len| len <= self.max_message);
+        if is_receiving { self.message.lend(at_most) } else { None }
+    }
+
+    /// Takes back what was lent.
+    ///
+    /// # Errors
+    /// Nobody wants it any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        self.message.restore(memory, filled)
+    }
+
+    /// The next `n` octets of the message lie in its memory already.
+    pub(crate) fn landed(&mut self, n: usize) {
+        self.message.landed(n);
     }
 
     /// Moves what lies in receive windows into memory of its own.

@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
+use super::assembly::Lent;
 use super::envelope::{PREFIX, Terms, too_large};
 use super::protocol::Body;
 use super::status::Status;
@@ -155,6 +156,38 @@ impl Decoder {
             Self::Envelopes(decoder) => decoder.extend(octets, landing),
             Self::Unframed(decoder) => decoder.extend(octets, landing),
             Self::Fresh(_) | Self::Discarded | Self::Whole(_) => false,
+        }
+    }
+
+    /// Lends the memory of a large message that is arriving, for what is still to come of it; no octets may be pushed until
+    /// it is [back](Self::restore).
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        match self {
+            Self::Envelopes(decoder) => decoder.lend(at_most),
+            Self::Unframed(decoder) => decoder.lend(at_most),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => None,
+        }
+    }
+
+    /// Takes back what was lent, which holds more of the message by now: the next octets are those.
+    ///
+    /// # Errors
+    /// The message is not wanted any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        match self {
+            Self::Envelopes(decoder) => decoder.restore(memory, filled),
+            Self::Unframed(decoder) => decoder.restore(memory, filled),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => Err(memory),
+        }
+    }
+
+    /// Takes the next `n` octets of the body, which lie in the memory of their message: what [`push`](Self::push) would make of
+    /// them.
+    pub(crate) fn landed(&mut self, n: usize) {
+        match self {
+            Self::Envelopes(decoder) => decoder.landed(n),
+            Self::Unframed(decoder) => decoder.landed(n),
+            Self::Fresh(_) | Self::Discarded | Self::Whole(_) => {}
         }
     }
 

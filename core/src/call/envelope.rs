@@ -7,7 +7,7 @@ use core::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Lent};
 use super::status::{Origin, Status};
 use crate::buf::{BufferPool, Landing, MessageBuf, Run, WAIT_FROM, detach};
 
@@ -122,6 +122,35 @@ impl Decoder {
         }
         self.buffered += octets.len();
         true
+    }
+
+    /// Lends the memory of the message that is being put together: see [`Assembly::lend`].
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        if self.scan.failed || self.waiting > 0 { None } else { self.front.assembly.as_mut()?.lend(at_most) }
+    }
+
+    /// Takes back what was lent.
+    ///
+    /// # Errors
+    /// Nobody wants it any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        match &mut self.front.assembly {
+            Some(assembly) => assembly.restore(memory, filled),
+            None => Err(memory),
+        }
+    }
+
+    /// The next `n` octets of the message lie in its memory already.
+    #[expect(clippy::arithmetic_side_effects, reason = "what is subtracted is a part, and lies in memory")]
+    pub(crate) fn landed(&mut self, n: usize) {
+        let (Some(missing), Some(assembly)) = (&mut self.front.missing, &mut self.front.assembly) else { return };
+        let n = n.min(*missing);
+        *missing -= n;
+        assembly.landed(n);
+        self.front.finish();
+        self.scan.missing -= n;
+        self.waiting = u64::from(self.front.is_complete());
+        self.buffered += n;
     }
 
     /// Takes the beginning of a message of which more is to come.

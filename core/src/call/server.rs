@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::Recv;
+use super::assembly::Lent;
 use super::body::Decoder;
 use super::envelope::peer_fault;
 use super::metadata::Metadata;
@@ -183,6 +184,24 @@ impl ServerCall {
             self.check_cardinality();
         }
         is_taken
+    }
+
+    /// Lends the memory of a large message that is arriving.
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        if self.is_receiving() { self.decoder.lend(at_most) } else { None }
+    }
+
+    /// Takes back what was lent, unless the message is not wanted any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        if self.is_receiving() { self.decoder.restore(memory, filled) } else { Err(memory) }
+    }
+
+    /// The next `n` octets of the body lie in the memory of their message.
+    pub(crate) fn landed(&mut self, n: usize) {
+        if self.is_receiving() {
+            self.decoder.landed(n);
+            self.check_cardinality();
+        }
     }
 
     /// The end of the request; its trailers mean nothing in any dialect.

@@ -1,7 +1,8 @@
 //! A body without envelopes: one message, or octets that are none.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
+use super::assembly::Lent;
 use super::status::Status;
 use super::{bare, plain};
 use crate::buf::{Landing, MessageBuf};
@@ -32,6 +33,26 @@ impl Decoder {
                 decoder.extend(octets);
                 true
             }
+        }
+    }
+
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        match self {
+            Self::Message(decoder) => decoder.lend(at_most),
+            Self::Octets(_) => None,
+        }
+    }
+
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        match self {
+            Self::Message(decoder) => decoder.restore(memory, filled),
+            Self::Octets(_) => Err(memory),
+        }
+    }
+
+    pub(crate) fn landed(&mut self, n: usize) {
+        if let Self::Message(decoder) = self {
+            decoder.landed(n);
         }
     }
 

@@ -191,6 +191,11 @@ impl<M> Calls<M> {
         slot.call.as_mut().map(|call| (id, call))
     }
 
+    /// The call in slot `index`.
+    pub(crate) fn get_at(&self, index: u32) -> Option<&Call<M>> {
+        self.slots.get(index as usize)?.call.as_ref()
+    }
+
     /// The machines of all calls.
     pub(crate) fn machines(&mut self) -> impl Iterator<Item = &mut M> {
         self.slots.iter_mut().filter_map(|slot| slot.call.as_mut().map(|call| &mut call.machine))

@@ -8,6 +8,7 @@ mod client;
 mod detect;
 mod encode;
 mod events;
+mod landing;
 mod memory;
 mod plain;
 mod recent;
@@ -38,6 +39,7 @@ use crate::http2::{Http2, Incoming, StreamKey};
 use crate::time::{DeadlineQueue, Instant};
 use calls::{Calls, Signal};
 use events::Events;
+use landing::Lent;
 use role::Machine;
 
 /// One end of a connection, without its socket.
@@ -62,6 +64,8 @@ pub struct Connection<R: Role> {
     unary_fast_path: bool,
     /// Memory of the large messages that were received, for the next ones.
     landing_pool: BufferPool,
+    /// Memory of a message that the next read goes to.
+    lent: Option<Lent>,
     /// Bytes of receive windows that came since calls were last moved out of them.
     lent_input: usize,
     /// The latest instant seen: a clock that goes backwards is held here.
@@ -82,6 +86,7 @@ impl<R: Role> Connection<R> {
             http: Http2::new(R::SIDE, Arc::clone(&config), now),
             unary_fast_path: config.unary_fast_path,
             landing_pool: BufferPool::new(config.pool_bytes),
+            lent: None,
             lent_input: 0,
             config,
             calls: Calls::new(),
@@ -102,6 +107,9 @@ impl<R: Role> Connection<R> {
         let now = self.advance(now);
         if self.is_sniffing && !self.recognise(input, now) {
             return;
+        }
+        if self.lent.is_some() {
+            self.land(input, now);
         }
         self.lend_input(input.size());
         while let Some(incoming) = self.http.next(input, now) {

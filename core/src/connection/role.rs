@@ -2,12 +2,12 @@
 
 use alloc::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::Connection;
 use super::calls::{Signal, SignalSet};
 use crate::buf::{BufferPool, Landing, Run};
-use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
+use crate::call::{ClientCall, Code, LentMemory, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, RequestHead, ResponseHead};
@@ -117,6 +117,13 @@ pub(crate) trait Machine {
     /// Copies octets to where their message lies, if they are a part of one large message; false if not, and then
     /// nothing happened.
     fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool;
+    /// Lends the memory of a large message that is arriving, for what is still to come of it: nothing of it may come
+    /// otherwise until the memory is back.
+    fn lend(&mut self, at_most: usize) -> Option<LentMemory>;
+    /// Takes back what was lent, unless the message is not wanted any more.
+    fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut>;
+    /// The next `n` octets of the body lie in the memory of their message, which is back.
+    fn landed(&mut self, n: usize);
     /// Moves octets that wait out of the receive windows.
     fn detach(&mut self);
     /// The peer's half ended without trailers, or they mean nothing.
@@ -157,6 +164,18 @@ macro_rules! delegations {
 
         fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool {
             self.extend_message(octets, landing)
+        }
+
+        fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
+            self.lend(at_most)
+        }
+
+        fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+            self.restore(memory, filled)
+        }
+
+        fn landed(&mut self, n: usize) {
+            self.landed(n);
         }
 
         fn detach(&mut self) {

@@ -595,6 +595,7 @@ fn released_calls_leave_no_events() {
 
 mod burst;
 mod detect;
+mod landing;
 mod plain;
 mod triple;
 mod whole;

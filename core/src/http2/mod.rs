@@ -23,6 +23,7 @@
 //! | `unary` | messages that need no turn |
 //! | `template` | field blocks, and those that begin alike |
 //! | `whole` | messages that are received in one step |
+//! | `landing` | bodies that are read straight to where they lie |
 //! | `recv`, `block`, `send`, `end` | input, header blocks, output, and how a connection ends |
 //! | `connection` | what they all work on, and the commands on it |
 
@@ -37,6 +38,7 @@ mod data;
 mod dribble;
 mod end;
 mod flow;
+mod landing;
 mod memo;
 pub(crate) mod memory;
 mod ping;
@@ -56,6 +58,7 @@ mod whole;
 mod tests;
 
 pub(crate) use connection::{Http2, Incoming};
+pub(crate) use landing::ArrivingBody;
 pub(crate) use store::StreamKey;
 pub(crate) use template::Template;
 pub(crate) use unary::Message;

@@ -32,6 +32,17 @@ pub(super) struct Parser {
     pub(super) state: State,
     /// The header block that is being received: only its CONTINUATION may follow.
     pub(super) block: Option<Block>,
+    /// The last DATA frame.
+    pub(super) recent: Recent,
+}
+
+/// A DATA frame of which nothing is left, for guessing the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recent {
+    pub(super) stream: Option<StreamKey>,
+    pub(super) len: u32,
+    /// The one before was of the same stream, and as long.
+    pub(super) is_repeated: bool,
 }
 
 #[derive(Debug)]
@@ -51,9 +62,9 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     /// `None`: nobody wants it.
-    stream: Option<StreamKey>,
-    left: usize,
-    padding: usize,
+    pub(super) stream: Option<StreamKey>,
+    pub(super) left: usize,
+    pub(super) padding: usize,
     end: bool,
 }
 
@@ -82,7 +93,7 @@ impl Parser {
             Side::Client => State::Header,
             Side::Server => State::Preface(0),
         };
-        Self { state, block: None }
+        Self { state, block: None, recent: Recent::default() }
     }
 
     /// `padding` octets, and then the next frame.
@@ -205,7 +216,10 @@ impl Http2 {
         let layout = Layout::decode(&header, prelude)?;
         input.skip(HEADER_LEN + layout.prelude);
         match header.kind {
-            Kind::DATA => self.begin_data(header, layout, input),
+            Kind::DATA => {
+                let data = self.begin_data(header, layout)?;
+                Ok(self.data(data, input))
+            }
             _ => self.begin_block(header, layout, input),
         }
     }
@@ -451,7 +465,7 @@ impl Http2 {
     // ---- DATA ------------------------------------------------------------------------------------
 
     #[inline]
-    fn begin_data(&mut self, header: FrameHeader, layout: Layout, input: &mut RecvBuf) -> Checked<Step> {
+    pub(super) fn begin_data(&mut self, header: FrameHeader, layout: Layout) -> Checked<Data> {
         let overrun = |detail| PeerMisbehaved { code: ErrorCode::FLOW_CONTROL_ERROR, detail };
         self.recv_window.receive(header.len).map_err(|_| overrun("the connection's window is overrun"))?;
         // Returned on arrival, for live and dead streams alike: one slow call must not stop the others.
@@ -475,7 +489,10 @@ impl Http2 {
                 None
             }
         };
-        Ok(self.data(Data { stream, left: layout.body, padding: layout.padding, end }, input))
+        let before = self.parser.recent;
+        let is_repeated = before.stream == stream && before.len == header.len;
+        self.parser.recent = Recent { stream, len: header.len, is_repeated };
+        Ok(Data { stream, left: layout.body, padding: layout.padding, end })
     }
 
     /// Checks a DATA frame against its stream. `None` if the stream was reset for it.
@@ -553,13 +570,25 @@ impl Http2 {
         }
     }
 
-    #[expect(clippy::arithmetic_side_effects, reason = "`n` octets are a part of those that are left")]
-    fn data(&mut self, mut data: Data, input: &mut RecvBuf) -> Step {
+    fn data(&mut self, data: Data, input: &mut RecvBuf) -> Step {
         let n = data.left.min(input.len());
         if n == 0 && data.left > 0 {
             self.parser.state = State::Data(data);
             return Step::Starved;
         }
+        match self.pass_data(data, n) {
+            Some(event) => Step::Event(event),
+            None => {
+                input.skip(n);
+                Step::Progress
+            }
+        }
+    }
+
+    /// Comes behind the next `n` octets of a DATA frame. `None` if nobody is to be told of them.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "`n` octets are a part of those that are left")]
+    pub(super) fn pass_data(&mut self, mut data: Data, n: usize) -> Option<Incoming> {
         data.left -= n;
         let end = data.left == 0 && data.end;
         self.parser.state = match (data.left, data.padding) {
@@ -567,14 +596,7 @@ impl Http2 {
             (0, padding) => State::Skip(padding),
             _ => State::Data(data),
         };
-        let event = data.stream.filter(|_| n > 0 || end).and_then(|key| self.deliver(key, n, end));
-        match event {
-            Some(event) => Step::Event(event),
-            None => {
-                input.skip(n);
-                Step::Progress
-            }
-        }
+        data.stream.filter(|_| n > 0 || end).and_then(|key| self.deliver(key, n, end))
     }
 
     fn deliver(&mut self, key: StreamKey, len: usize, end: bool) -> Option<Incoming> {

@@ -1,6 +1,6 @@
 //! A socket that is registered with a reactor for as long as it lives.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -187,6 +187,16 @@ where
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         // A read that left room took all there was.
         self.poll_io(Direction::Read, cx, |mut source| source.read(buf).map(|n| (n, n == 0 || n == buf.len())))
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let len: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let read = |mut source: &S| source.read_vectored(bufs).map(|n| (n, n == 0 || n == len));
+        self.poll_io(Direction::Read, cx, read)
     }
 }
 

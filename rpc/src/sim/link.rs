@@ -1,7 +1,7 @@
 //! A connection of the simulated network: two directions of bytes that take time and may come to grief.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -250,6 +250,10 @@ impl End {
 }
 
 impl Transport for End {
+    fn is_read_vectored(&self) -> bool {
+        true
+    }
+
     fn peer(&self) -> Option<String> {
         Some("simulated".into())
     }
@@ -274,6 +278,18 @@ impl AsyncRead for End {
             }
         }
         self.settle(poll)
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut all = vec![0; bufs.iter().map(|buf| buf.len()).sum()];
+        self.poll_read(cx, &mut all).map_ok(|n| {
+            let mut unread = &all[..n];
+            bufs.iter_mut().map(|buf| io::Read::read(&mut unread, buf).unwrap_or(0)).sum()
+        })
     }
 }
 

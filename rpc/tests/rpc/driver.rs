@@ -410,6 +410,24 @@ fn a_driver_lets_those_go_first_that_it_has_woken() {
     assert_eq!(second.take().expect("done").expect("answered"), "2");
 }
 
+/// A transport that can fills the memory of a large message itself, whatever it brings at a time; one that cannot is never
+/// asked to.
+#[test]
+fn large_messages_are_read_to_where_they_lie() {
+    for size in [None, Some(1), Some(1000), Some(16_384), Some(40_000)] {
+        let rig = served(true);
+        if size.is_some() {
+            rig.script.scatter_reads();
+        }
+        let text: String = (0..60_000).map(|n| format!("{n:>5}")).collect();
+        rig.script.reads(vec![Step::UpTo(size.unwrap_or(usize::MAX)); 400]);
+        let call = rig.say(&text);
+        rig.executor.run();
+        assert_eq!(call.take().expect("done").expect("answered"), text);
+        assert_eq!(rig.script.scattered_reads() > 0, size.is_some(), "{size:?} at a time");
+    }
+}
+
 /// A driver that has nothing to read does not look again and again, and has one timer.
 #[test]
 fn a_silent_connection_looks_once_more_and_then_sleeps() {

@@ -108,7 +108,7 @@ fn memory_that_cannot_be_reused_is_never_handed_out() {
     pool.keep(Bytes::new());
     assert!(pool.get(1000).is_empty());
     assert!(pool.free.is_empty());
-    assert!(pool.in_flight.iter().all(|bytes| bytes.len() == 1000));
+    assert!(pool.in_flight.iter().all(|buffer| buffer.bytes.len() == 1000));
 }
 
 /// At most 16 free buffers, 8 MiB each, `pool_bytes` in all; the smallest go first. At most 128 in flight.

@@ -7,11 +7,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::reply::Reply;
 use super::{ClientCall, Head, NotRpc, State};
 use crate::buf::{BufferPool, Landing};
+use crate::call::assembly::Lent;
 use crate::call::envelope::peer_fault;
 use crate::call::protocol::Trailers;
 use crate::call::status::{Code, Origin, Status};
@@ -109,6 +110,24 @@ impl ClientCall {
             self.note_pushed(Ok(()));
         }
         is_taken
+    }
+
+    /// Lends the memory of a large message that is arriving.
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+        if matches!(self.state, State::Body) { self.decoder.lend(at_most) } else { None }
+    }
+
+    /// Takes back what was lent, unless the message is not wanted any more.
+    pub(crate) fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {
+        if matches!(self.state, State::Body) { self.decoder.restore(memory, filled) } else { Err(memory) }
+    }
+
+    /// The next `n` octets of the body lie in the memory of their message.
+    pub(crate) fn landed(&mut self, n: usize) {
+        if matches!(self.state, State::Body) {
+            self.decoder.landed(n);
+            self.note_pushed(Ok(()));
+        }
     }
 
     fn note_pushed(&mut self, pushed: Result<(), Status>) {

@@ -1,7 +1,7 @@
 //! A transport that does what a script says, with a real server or nothing behind it.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSliceMut, Read};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -39,6 +39,8 @@ struct State {
     write_calls: usize,
     read_calls: usize,
     read_spaces: Vec<usize>,
+    /// Reads fill several slices; so many did.
+    scattered_reads: Option<usize>,
     written: Vec<u8>,
     closed: bool,
 }
@@ -80,6 +82,16 @@ impl Script {
         stuck.into_iter().for_each(Waker::wake);
     }
 
+    /// From now on a read may fill several slices.
+    pub fn scatter_reads(&self) {
+        self.0.lock().unwrap().scattered_reads = Some(0);
+    }
+
+    /// Reads that filled several slices.
+    pub fn scattered_reads(&self) -> usize {
+        self.0.lock().unwrap().scattered_reads.unwrap_or_default()
+    }
+
     pub fn write_calls(&self) -> usize {
         self.0.lock().unwrap().write_calls
     }
@@ -119,6 +131,10 @@ impl Scripted {
 impl Transport for Scripted {
     fn is_vectored(&self) -> bool {
         self.vectored
+    }
+
+    fn is_read_vectored(&self) -> bool {
+        self.script.0.lock().unwrap().scattered_reads.is_some()
     }
 
     fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -164,6 +180,21 @@ fn next(steps: &mut VecDeque<Step>) -> Option<Step> {
 }
 
 impl AsyncRead for Scripted {
+    fn poll_read_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut all = vec![0; bufs.iter().map(|buf| buf.len()).sum()];
+        let poll = self.as_mut().poll_read(cx, &mut all);
+        poll.map_ok(|n| {
+            let mut unread = &all[..n];
+            let filled = bufs.iter_mut().filter_map(|buf| unread.read(buf).ok()).filter(|&n| n > 0).count();
+            *self.script.0.lock().unwrap().scattered_reads.as_mut().expect("asked for") += usize::from(filled > 1);
+            n
+        })
+    }
+
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = {
             let mut state = self.script.0.lock().unwrap();
