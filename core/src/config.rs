@@ -81,8 +81,9 @@ config! {
         initial_stream_window / "initial-stream-window": u32 = 64 * 1024;
         /// Receive window of the connection, in bytes; at most 2^31−1. Its credit returns on arrival, so that slow streams
         /// stop nobody else: it costs no memory, and bounds what is on its way to us. Raise it where all streams together
-        /// should carry more in a round trip. Default 1 MiB.
-        initial_connection_window / "initial-connection-window": u32 = 1024 * 1024;
+        /// should carry more in a round trip; where it is less than the large messages that come at once, their senders
+        /// stop in the middle of them. Default 16 MiB.
+        initial_connection_window / "initial-connection-window": u32 = 16 * 1024 * 1024;
         /// Largest frame we accept, in bytes; 16 KiB to 16 MiB − 1; a larger one ends the connection with
         /// FRAME_SIZE_ERROR. Frames are not put together, so that it costs no memory. Default 16 KiB.
         max_frame_size / "max-frame-size": u32 = 16 * 1024;

@@ -11,7 +11,7 @@ const WINDOW: usize = 64 * 1024;
 
 thread_local! {
     /// While no driver has it.
-    static SHARED: Cell<Option<RecvBuf>> = const { Cell::new(None) };
+    static SHARED: Cell<Option<Box<RecvBuf>>> = const { Cell::new(None) };
 }
 
 /// What a driver has read and its connection has not consumed.
@@ -22,7 +22,7 @@ thread_local! {
 #[derive(Default)]
 pub(crate) struct Input {
     /// From the first use in a poll until [`give_back`](Self::give_back).
-    window: Option<RecvBuf>,
+    window: Option<Box<RecvBuf>>,
     /// What was unread when the window was given back.
     rest: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl Input {
         self.window.get_or_insert_with(|| {
             // A thread that is being torn down has none any more.
             let shared = SHARED.try_with(Cell::take).ok().flatten();
-            let mut window = shared.unwrap_or_else(|| RecvBuf::new(WINDOW));
+            let mut window = shared.unwrap_or_else(|| Box::new(RecvBuf::new(WINDOW)));
             window.extend(&mem::take(&mut self.rest));
             window
         })

@@ -11,6 +11,8 @@ extern crate alloc;
 mod arena;
 #[path = "../../core/src/buf/recv.rs"]
 mod recv;
+#[path = "../../core/src/buf/scatter.rs"]
+mod scatter;
 #[path = "../../core/src/buf/transmit.rs"]
 mod transmit;
 

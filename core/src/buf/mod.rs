@@ -30,7 +30,7 @@ pub use recv::RecvBuf;
 pub use rope::Piece;
 pub use run::Run;
 pub use scatter::Spaces;
-pub(crate) use scatter::{GAP, Scatter};
+pub(crate) use scatter::{GAP, LentMemory, Scatter};
 pub(crate) use tails::Tails;
 pub use transmit::Transmit;
 

@@ -1,5 +1,6 @@
 //! The receive window: what the transport read and the connection has not consumed yet.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::{fmt, mem};
 
@@ -37,7 +38,8 @@ pub struct RecvBuf {
     /// A read filled the little that splitting has left of the window.
     is_cramped: bool,
     /// Where the next read goes in front of the window, if it is scattered. What comes there comes before what is unread.
-    scatter: Option<Scatter>,
+    /// Boxed, for every connection has room for a window.
+    scatter: Option<Box<Scatter>>,
     /// Most bytes that the next read may bring to the window.
     limit: usize,
 }
@@ -170,7 +172,7 @@ impl RecvBuf {
 
     /// Unread bytes.
     pub fn len(&self) -> usize {
-        self.unread + self.scatter.as_ref().map_or(0, Scatter::read)
+        self.unread + self.scatter.as_ref().map_or(0, |scatter| scatter.read())
     }
 
     /// Gives the window back if nothing in it is unread; the next read starts with a small one.
@@ -191,11 +193,11 @@ impl RecvBuf {
     /// The next read goes there first.
     pub(crate) fn scatter(&mut self, scatter: Scatter) {
         debug_assert!(self.is_empty(), "what is unread comes first");
-        self.scatter = Some(scatter);
+        self.scatter = Some(Box::new(scatter));
     }
 
     /// What came of a read that was scattered, and comes in front of what is unread.
-    pub(crate) fn take_scatter(&mut self) -> Option<Scatter> {
+    pub(crate) fn take_scatter(&mut self) -> Option<Box<Scatter>> {
         self.scatter.take()
     }
 

@@ -10,13 +10,23 @@ use core::{fmt, mem, slice};
 
 use bytes::BytesMut;
 
-use crate::call::LentMemory;
-
 /// Octets between two pieces of the message: a frame header.
 pub(crate) const GAP: usize = 9;
 
 /// Most gaps of one read.
 const MAX_GAPS: usize = 16;
+
+/// Memory of a message that is arriving, lent by what puts it together.
+#[derive(Debug)]
+pub(crate) struct LentMemory {
+    pub(crate) memory: BytesMut,
+    /// Octets of the message in it.
+    pub(crate) filled: usize,
+    /// Octets that the message still lacks.
+    pub(crate) missing: usize,
+    /// For how many of them there is room behind the others.
+    pub(crate) room: usize,
+}
 
 /// Where the next read puts what it brings: `first` octets of the message, and then pieces of it behind a gap each.
 pub(crate) struct Scatter {
@@ -183,7 +193,11 @@ impl<'a> Spaces<'a> {
                 self.next = self.piece.min(self.memory.len());
                 self.gaps.next().map(|gap| &mut gap[..])
             }
-            n => self.memory.split_off_mut(..n),
+            n => {
+                let (space, behind) = mem::take(&mut self.memory).split_at_mut_checked(n)?;
+                self.memory = behind;
+                Some(space)
+            }
         }
     }
 }
@@ -193,12 +207,11 @@ impl<'a> Iterator for Spaces<'a> {
 
     fn next(&mut self) -> Option<&'a mut [u8]> {
         loop {
-            let mut space = self.take()?;
+            let space = self.take()?;
             let passed = self.passed.min(space.len());
             self.passed -= passed;
-            space.split_off_mut(..passed)?;
-            if !space.is_empty() {
-                return Some(space);
+            if passed < space.len() {
+                return space.get_mut(passed..);
             }
         }
     }

@@ -5,7 +5,7 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buf::{Landing, MessageBuf, WAIT_FROM};
+use crate::buf::{Landing, LentMemory, MessageBuf, WAIT_FROM};
 
 /// Makes one piece of memory of a message, with one copy at most.
 ///
@@ -27,18 +27,6 @@ pub(crate) struct Assembly {
     filled: usize,
     /// Chunks of `message`, from the first on, that lie in no receive window.
     detached: usize,
-}
-
-/// Memory of a message that is arriving, out of the hands of its [`Assembly`].
-#[derive(Debug)]
-pub(crate) struct Lent {
-    pub(crate) memory: BytesMut,
-    /// Octets of the message in it.
-    pub(crate) filled: usize,
-    /// Octets that the message still lacks.
-    pub(crate) missing: usize,
-    /// For how many of them there is room behind the others.
-    pub(crate) room: usize,
 }
 
 /// Memory is lent for so many octets at least. Where less is missing, a copy is no dearer than what it takes to do without.
@@ -76,11 +64,11 @@ impl Assembly {
 
     /// Lends the memory for `at_most` of the octets that are missing, if that is many and there is room for them. Until
     /// [`restore`](Self::restore), nothing may be appended.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         let missing = self.expected?.checked_sub(self.filled)?;
         let room = missing.min(self.memory.capacity().saturating_sub(self.filled)).min(at_most);
         let may_lend = self.filled > 0 && self.message.is_empty() && room >= LEND_FROM;
-        may_lend.then(|| Lent { memory: mem::take(&mut self.memory), filled: self.filled, missing, room })
+        may_lend.then(|| LentMemory { memory: mem::take(&mut self.memory), filled: self.filled, missing, room })
     }
 
     /// Takes back what was lent.

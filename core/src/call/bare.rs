@@ -4,10 +4,10 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use super::assembly::{Assembly, Lent};
+use super::assembly::Assembly;
 use super::envelope::{Terms, too_large};
 use super::status::Status;
-use crate::buf::{Landing, MessageBuf};
+use crate::buf::{Landing, LentMemory, MessageBuf};
 
 /// What is asked for at least while the length of a body is not known, in bytes.
 const MIN_NEED: usize = 16 * 1024;
@@ -72,7 +72,7 @@ impl Decoder {
     }
 
     /// Lends the memory of the message: see [`Assembly::lend`].
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         let is_receiving = self.state == State::Receiving && self.expected.is_some_and(|len| len <= self.max_message);
         if is_receiving { self.message.lend(at_most) } else { None }
     }

@@ -4,12 +4,11 @@ use alloc::boxed::Box;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::assembly::Lent;
 use super::envelope::{PREFIX, Terms, too_large};
 use super::protocol::Body;
 use super::status::Status;
 use super::{bare, envelope, plain, unframed};
-use crate::buf::{BufferPool, Landing, MessageBuf, Run};
+use crate::buf::{BufferPool, Landing, LentMemory, MessageBuf, Run};
 
 /// Cuts a body, however it is split, into messages.
 ///
@@ -161,7 +160,7 @@ impl Decoder {
 
     /// Lends the memory of a large message that is arriving, for what is still to come of it; no octets may be pushed until
     /// it is [back](Self::restore).
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         match self {
             Self::Envelopes(decoder) => decoder.lend(at_most),
             Self::Unframed(decoder) => decoder.lend(at_most),

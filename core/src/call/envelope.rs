@@ -7,9 +7,9 @@ use core::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::assembly::{Assembly, Lent};
+use super::assembly::Assembly;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing, MessageBuf, Run, WAIT_FROM, detach};
+use crate::buf::{BufferPool, Landing, LentMemory, MessageBuf, Run, WAIT_FROM, detach};
 
 /// Octets in front of each message.
 pub(crate) const PREFIX: usize = 5;
@@ -125,7 +125,7 @@ impl Decoder {
     }
 
     /// Lends the memory of the message that is being put together: see [`Assembly::lend`].
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         if self.scan.failed || self.waiting > 0 { None } else { self.front.assembly.as_mut()?.lend(at_most) }
     }
 

@@ -7,7 +7,6 @@ use alloc::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::Recv;
-use super::assembly::Lent;
 use super::body::Decoder;
 use super::envelope::peer_fault;
 use super::metadata::Metadata;
@@ -15,7 +14,7 @@ use super::method::CallKind;
 use super::protocol::{self, Body};
 use super::send::SendSide;
 use super::status::{Origin, Status};
-use crate::buf::{BufferPool, Landing, MessageBuf, Run};
+use crate::buf::{BufferPool, Landing, LentMemory, MessageBuf, Run};
 use crate::error::{ErrorCode, SendError, StreamError};
 use crate::http::{Headers, ResponseHead};
 use crate::time::Instant;
@@ -187,7 +186,7 @@ impl ServerCall {
     }
 
     /// Lends the memory of a large message that is arriving.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         if self.is_receiving() { self.decoder.lend(at_most) } else { None }
     }
 

@@ -2,10 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::assembly::Lent;
 use super::status::Status;
 use super::{bare, plain};
-use crate::buf::{Landing, MessageBuf};
+use crate::buf::{Landing, LentMemory, MessageBuf};
 
 /// What is made of such a body. The methods are those of [`bare::Decoder`]; pieces of plain octets are pulled as messages
 /// are, and not counted as such.
@@ -36,7 +35,7 @@ impl Decoder {
         }
     }
 
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         match self {
             Self::Message(decoder) => decoder.lend(at_most),
             Self::Octets(_) => None,

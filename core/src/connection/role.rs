@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::Connection;
 use super::calls::{Signal, SignalSet};
-use crate::buf::{BufferPool, Landing, Run};
-use crate::call::{ClientCall, Code, LentMemory, Metadata, Recv, SendSide, ServerCall};
+use crate::buf::{BufferPool, Landing, LentMemory, Run};
+use crate::call::{ClientCall, Code, Metadata, Recv, SendSide, ServerCall};
 use crate::error::{ConnectionError, ErrorCode, SendError};
 use crate::event::CallId;
 use crate::http::{Headers, RequestHead, ResponseHead};

@@ -4,8 +4,7 @@ use bytes::BytesMut;
 use quickcheck::quickcheck;
 
 use super::Pattern;
-use crate::buf::{GAP, RecvBuf, Scatter, Spaces};
-use crate::call::LentMemory;
+use crate::buf::{GAP, LentMemory, RecvBuf, Scatter, Spaces};
 
 /// A message of which `filled` octets came, with room for `room` of the `missing` ones.
 fn lent(filled: usize, missing: usize, room: usize) -> LentMemory {

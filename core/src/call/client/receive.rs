@@ -11,8 +11,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::reply::Reply;
 use super::{ClientCall, Head, NotRpc, State};
-use crate::buf::{BufferPool, Landing};
-use crate::call::assembly::Lent;
+use crate::buf::{BufferPool, Landing, LentMemory};
 use crate::call::envelope::peer_fault;
 use crate::call::protocol::Trailers;
 use crate::call::status::{Code, Origin, Status};
@@ -113,7 +112,7 @@ impl ClientCall {
     }
 
     /// Lends the memory of a large message that is arriving.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<Lent> {
+    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
         if matches!(self.state, State::Body) { self.decoder.lend(at_most) } else { None }
     }
 

@@ -164,7 +164,8 @@ fn our_window_binds_from_the_acknowledgement_on() {
 /// `arch:8`: the connection's credit returns on arrival, a stream's when the application takes the octets.
 #[test]
 fn connection_credit_returns_on_arrival_and_stream_credit_on_consumption() {
-    let mut server = Bench::server();
+    let config = Config { initial_connection_window: 1 << 20, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     let keys: Vec<StreamKey> = (0..20).map(|n| server.request(2 * n + 1, false)).collect();
     let mut connection_credit = 0;
     for n in 0..20 {
@@ -202,7 +203,8 @@ fn updates_are_merged_and_come_first() {
 /// never to its stream.
 #[test]
 fn data_on_a_dead_stream_is_paid_back_to_the_connection() {
-    let mut server = Bench::server();
+    let config = Config { initial_connection_window: 1 << 20, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     let key = server.request(1, false);
     server.engine.reset(key, ErrorCode::CANCEL);
     server.engine.release(key);

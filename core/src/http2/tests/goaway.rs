@@ -41,7 +41,8 @@ fn a_server_shuts_down_in_two_steps() {
 /// `h2:B2`: DATA above the last id is paid back to the connection.
 #[test]
 fn data_above_the_last_id_is_paid_back() {
-    let mut server = Bench::server();
+    let config = Config { initial_connection_window: 1 << 20, ..Config::default() };
+    let mut server = Bench::connected(Side::Server, config, &[]);
     server.request(1, false);
     server.engine.shutdown(server.now);
     let frames = server.sent();

@@ -38,7 +38,7 @@ fn each_side_advertises_its_limits_once() {
 fn the_connection_window_is_raised_with_the_preface() {
     let mut client = Bench::fresh(Side::Client, Config::default());
     let frames = client.sent();
-    assert_eq!((frames[1].kind, frames[1].number()), (Kind::WINDOW_UPDATE, 1024 * 1024 - 65_535));
+    assert_eq!((frames[1].kind, frames[1].number()), (Kind::WINDOW_UPDATE, 16 * 1024 * 1024 - 65_535));
 }
 
 /// `h2:S1`: one acknowledgement for each SETTINGS frame, unknown identifiers included.
