@@ -269,12 +269,14 @@ struct Share {
     released: bool,
     /// The carrier keeps the waker of who asks for the outcome, since the call was started: it is the last one.
     awaited: bool,
+    /// The end of the messages was told.
+    ended: bool,
 }
 
 impl Share {
     fn new(carrier: Arc<dyn Carrier>, key: CallKey, half: Half) -> Self {
         let may_move = carrier.may_move();
-        Self { carrier, key, may_move, half, done: false, released: false, awaited: false }
+        Self { carrier, key, may_move, half, done: false, released: false, awaited: false, ended: false }
     }
 
     /// Follows the call to the session on which it runs by now.
@@ -412,6 +414,15 @@ impl RawReceiver {
     /// The receiving half of a call that `carrier` knows as `key`.
     pub(crate) fn new(carrier: Arc<dyn Carrier>, key: CallKey) -> Self {
         Self(Share::new(carrier, key, Half::Recv))
+    }
+
+    /// Whether whoever reads typed messages was told their end.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.0.ended
+    }
+
+    pub(crate) const fn set_ended(&mut self) {
+        self.0.ended = true;
     }
 
     /// Whether [`poll_outcome`](Self::poll_outcome) was spared its first look: see [`RawCall::awaited`].

@@ -20,11 +20,12 @@ use crate::raw::{Outgoing, RawReceiver, RawSender, Received, Typed};
 /// ends with what the handler returns.
 pub struct Sender<T: 'static> {
     raw: RawSender,
-    codec: &'static dyn Codec<T>,
+    /// By a reference that is one pointer: many streams wait.
+    codec: &'static &'static dyn Codec<T>,
 }
 
 impl<T> Sender<T> {
-    pub(crate) fn new(raw: RawSender, codec: &'static dyn Codec<T>) -> Self {
+    pub(crate) fn new(raw: RawSender, codec: &'static &'static dyn Codec<T>) -> Self {
         Self { raw, codec }
     }
 
@@ -56,7 +57,7 @@ impl<T> Sender<T> {
     ) -> impl Future<Output = Result<(), Status>> + use<'a, T> {
         let mut encoded = None;
         poll_fn(move |cx| {
-            let typed = Typed::new(self.codec, message);
+            let typed = Typed::new(*self.codec, message);
             self.raw.poll_send(&mut Outgoing { message: &typed, encoded: &mut encoded, compress }, cx)
         })
     }
@@ -90,12 +91,11 @@ impl<T> fmt::Debug for Sender<T> {
 /// dropping it before the end cancels the call.
 pub struct Streaming<T: 'static> {
     raw: RawReceiver,
-    codec: &'static dyn Codec<T>,
+    codec: &'static &'static dyn Codec<T>,
     /// Messages that were taken together with the last one, from the first time on that there were any.
     ahead: Option<Box<Run>>,
     /// Boxed, for a server has none of it, and many of its calls wait for a message.
     beside: Option<Box<Beside>>,
-    ended: bool,
 }
 
 /// What a client has beside the messages.
@@ -108,9 +108,9 @@ struct Beside {
 }
 
 impl<T> Streaming<T> {
-    pub(crate) fn new(raw: RawReceiver, codec: &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
+    pub(crate) fn new(raw: RawReceiver, codec: &'static &'static dyn Codec<T>, headers: Option<Metadata>) -> Self {
         let beside = headers.map(|headers| Box::new(Beside { headers: Some(headers), ..Beside::default() }));
-        Self { raw, codec, ahead: None, beside, ended: false }
+        Self { raw, codec, ahead: None, beside }
     }
 
     pub(crate) fn within(mut self, parent: Option<Cancelled>) -> Self {
@@ -155,7 +155,7 @@ impl<T> Streaming<T> {
         let Some(message) = self.ahead.as_mut().and_then(|ahead| ahead.next_message()) else {
             return self.poll_received(cx);
         };
-        let message = decode_contiguous(self.codec, message);
+        let message = decode_contiguous(*self.codec, message);
         self.settle(message)
     }
 
@@ -176,7 +176,7 @@ impl<T> Streaming<T> {
     /// Nothing follows.
     #[cold]
     fn fail(&mut self, status: Status) -> Status {
-        self.ended = true;
+        self.raw.set_ended();
         self.ahead = None;
         status
     }
@@ -187,7 +187,7 @@ impl<T> Streaming<T> {
         match ready!(self.poll_call(cx)) {
             Ok(None) => Poll::Ready(Ok(None)),
             Ok(Some(mut message)) => {
-                let message = decode(self.codec, &mut message);
+                let message = decode(*self.codec, &mut message);
                 self.settle(message)
             }
             Err(status) => Poll::Ready(Err(self.fail(status))),
@@ -195,7 +195,7 @@ impl<T> Streaming<T> {
     }
 
     fn poll_call(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<MessageBuf>, Status>> {
-        if self.ended {
+        if self.raw.has_ended() {
             return Poll::Ready(Ok(None));
         }
         let mut first = Run::default();
@@ -213,7 +213,7 @@ impl<T> Streaming<T> {
         Poll::Ready(match received {
             Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::End(trailers)) => {
-                self.ended = true;
+                self.raw.set_ended();
                 self.beside.get_or_insert_default().trailers = Some(trailers);
                 Ok(None)
             }
@@ -232,6 +232,9 @@ impl<T> Stream for Streaming<T> {
 
 impl<T> fmt::Debug for Streaming<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Streaming").field("raw", &self.raw).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("Streaming")
+            .field("raw", &self.raw)
+            .field("ended", &self.raw.has_ended())
+            .finish_non_exhaustive()
     }
 }

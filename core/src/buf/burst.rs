@@ -100,6 +100,7 @@ impl Burst {
     }
 
     /// How many they are.
+    #[cfg(test)]
     pub(crate) const fn messages(&self) -> u64 {
         self.messages
     }

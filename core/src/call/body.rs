@@ -1,6 +1,7 @@
 //! The body of a request or a response, whichever shape the dialect gives it.
 
 use alloc::boxed::Box;
+use core::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -40,8 +41,8 @@ pub(crate) struct Fresh {
 pub(crate) struct Whole {
     /// Until it is pulled.
     message: Option<MessageBuf>,
-    /// Octets of the body, until then.
-    octets: usize,
+    /// Octets of the body in front of it.
+    prefix: u8,
     /// It lies in memory of its own.
     is_detached: bool,
 }
@@ -119,9 +120,10 @@ impl Decoder {
     pub(crate) fn push_whole(&mut self, mut data: Bytes) -> Result<(), Bytes> {
         let Self::Fresh(fresh) = self else { return Err(data) };
         let Some((prefix, encoding)) = fresh.accept(&data) else { return Err(data) };
-        let octets = data.len();
         data.advance(prefix);
-        *self = Self::Whole(Whole { message: Some(MessageBuf::received(data, encoding)), octets, is_detached: false });
+        let (message, prefix) = (Some(MessageBuf::received(data, encoding)), prefix as u8);
+        // What is fresh has nothing to drop, which the compiler cannot know.
+        mem::forget(mem::replace(self, Self::Whole(Whole { message, prefix, is_detached: false })));
         Ok(())
     }
 
@@ -205,10 +207,7 @@ impl Decoder {
     pub(crate) fn pull(&mut self, pool: &mut BufferPool) -> Option<MessageBuf> {
         match self {
             Self::Fresh(_) | Self::Discarded => None,
-            Self::Whole(whole) => {
-                whole.octets = 0;
-                whole.message.take()
-            }
+            Self::Whole(whole) => whole.message.take(),
             Self::Envelopes(decoder) => decoder.pull(pool),
             Self::Unframed(decoder) => decoder.pull(),
         }
@@ -265,7 +264,7 @@ impl Decoder {
     pub(crate) fn buffered(&self) -> usize {
         match self {
             Self::Fresh(_) | Self::Discarded => 0,
-            Self::Whole(whole) => whole.octets,
+            Self::Whole(whole) => whole.message.as_ref().map_or(0, |message| message.len() + usize::from(whole.prefix)),
             Self::Envelopes(decoder) => decoder.buffered(),
             Self::Unframed(decoder) => decoder.buffered(),
         }
@@ -291,7 +290,7 @@ impl Decoder {
         match self {
             Self::Fresh(_) => *self = Self::Discarded,
             Self::Discarded => {}
-            Self::Whole(whole) => *whole = Whole { message: None, octets: 0, is_detached: true },
+            Self::Whole(whole) => *whole = Whole { message: None, prefix: 0, is_detached: true },
             Self::Envelopes(decoder) => decoder.discard(),
             Self::Unframed(decoder) => decoder.discard(),
         }

@@ -11,12 +11,16 @@ pub(crate) struct SendSide {
     body: Body,
     /// At most one message may be sent.
     single: bool,
-    max_message: usize,
     /// An encoding was announced, so that messages may be compressed.
     compression: bool,
-    sent: u64,
-    /// Length of the last message, and whether it is compressed.
-    last: (usize, bool),
+    /// The last message is compressed.
+    is_compressed: bool,
+    /// A message was sent.
+    has_sent: bool,
+    /// Length of the largest message: no prefix tells of a longer one.
+    max_message: u32,
+    /// Length of the last message.
+    last: u32,
 }
 
 #[derive(Debug)]
@@ -28,7 +32,9 @@ enum State {
 
 impl SendSide {
     pub(crate) const fn new(body: Body, single: bool, max_message: usize, compression: bool) -> Self {
-        Self { state: State::Open, body, single, max_message, compression, sent: 0, last: (0, false) }
+        let max_message = if max_message < u32::MAX as usize { max_message as u32 } else { u32::MAX };
+        let (is_compressed, has_sent) = (false, false);
+        Self { state: State::Open, body, single, compression, is_compressed, has_sent, max_message, last: 0 }
     }
 
     pub(crate) const fn set_single(&mut self, single: bool) {
@@ -53,17 +59,17 @@ impl SendSide {
         compressed: bool,
     ) -> Result<Option<[u8; envelope::PREFIX]>, SendError> {
         self.check()?;
-        if self.single && self.sent > 0 {
+        if self.single && self.has_sent {
             return Err(SendError::Sealed);
         }
         if compressed && !self.compression {
             return Err(SendError::Codec(CodecError::new("compressed message on a call without compression")));
         }
-        let limit = self.max_message.min(u32::MAX as usize);
+        let limit = self.max_message as usize;
         let prefix = envelope::prefix(len, compressed).filter(|_| len <= limit);
         let prefix = prefix.ok_or(SendError::TooLarge { size: len, limit })?;
-        self.sent += 1;
-        self.last = (len, compressed && len > 0);
+        self.note_sent(len);
+        self.is_compressed = compressed && len > 0;
         Ok((self.body == Body::Envelopes).then_some(prefix))
     }
 
@@ -72,14 +78,14 @@ impl SendSide {
     #[inline]
     pub(crate) fn next_prefix(&self, len: usize) -> Option<[u8; envelope::PREFIX]> {
         let is_open = matches!(self.state, State::Open) && self.is_stream() && self.is_enveloped();
-        if is_open && len <= self.max_message { envelope::prefix(len, false) } else { None }
+        if is_open && len <= self.max_message as usize { envelope::prefix(len, false) } else { None }
     }
 
     /// Accounts for the only message, of `len` bytes and not compressed, and returns its prefix, as
     /// [`envelope`](Self::envelope) does. That it may be sent is the caller's to know.
     #[inline]
     pub(crate) fn send_only(&mut self, len: usize) -> Option<[u8; envelope::PREFIX]> {
-        debug_assert!(self.check().is_ok() && self.sent == 0 && len <= self.max_message);
+        debug_assert!(self.check().is_ok() && !self.has_sent && len <= self.max_message as usize);
         self.note_sent(len);
         if self.is_enveloped() { envelope::prefix(len, false) } else { None }
     }
@@ -87,19 +93,14 @@ impl SendSide {
     /// Largest message of a stream, in bytes, if some may be sent that are not compressed.
     pub(crate) fn max_next(&self) -> Option<usize> {
         let is_open = matches!(self.state, State::Open) && self.is_stream() && self.is_enveloped();
-        is_open.then_some(self.max_message)
+        is_open.then_some(self.max_message as usize)
     }
 
-    /// So many messages were sent, the last of `last` bytes, none compressed.
-    pub(crate) const fn note_burst(&mut self, messages: u64, last: usize) {
-        self.sent += messages;
-        self.last = (last, false);
-    }
-
-    /// A message with [that prefix](Self::next_prefix) was sent.
+    /// Messages were sent, the last of `len` bytes, which is no more than a prefix tells of, and not compressed.
     pub(crate) const fn note_sent(&mut self, len: usize) {
-        self.sent += 1;
-        self.last = (len, false);
+        self.has_sent = true;
+        self.is_compressed = false;
+        self.last = len as u32;
     }
 
     /// Whether anything may still be sent, and why not.
@@ -142,20 +143,20 @@ impl SendSide {
 
     /// Length of a body that is one message, once nothing can be added to it.
     pub(crate) fn body_len(&self) -> Option<usize> {
-        (self.body == Body::Bare && self.is_finished()).then_some(self.last.0)
+        (self.body == Body::Bare && self.is_finished()).then_some(self.last as usize)
     }
 
     /// Whether the head has to announce an encoding: that of the messages which may follow, or of the only one.
     pub(crate) fn announces_encoding(&self) -> bool {
         match self.body {
             Body::Envelopes => self.compression,
-            Body::Bare => self.last.1,
+            Body::Bare => self.is_compressed,
             Body::Plain => false,
         }
     }
 
-    /// Messages sent.
-    pub(crate) const fn sent(&self) -> u64 {
-        self.sent
+    /// Whether a message was sent.
+    pub(crate) const fn has_sent(&self) -> bool {
+        self.has_sent
     }
 }

@@ -44,8 +44,6 @@ pub struct ServerCall {
     is_head_sent: bool,
     /// What waits for the outcome, in a dialect whose head tells it.
     kept: Option<Box<Kept>>,
-    /// HTTP's answer to a request that is no call; the status of the failure is for this side only.
-    refusal: Option<Box<ResponseHead>>,
 }
 
 /// A response as far as the handler gave it.
@@ -61,7 +59,17 @@ enum State {
     Receiving,
     Ended,
     Failed(Status),
+    /// The request is no call.
+    Refused(Box<Refusal>),
     Reset,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    /// HTTP's answer.
+    head: ResponseHead,
+    /// For this side only.
+    status: Status,
 }
 
 impl ServerCall {
@@ -85,7 +93,6 @@ impl ServerCall {
             send: SendSide::new(body, false, limits.max_send_message, compresses),
             is_head_sent: false,
             kept: None,
-            refusal: None,
             request,
         }
     }
@@ -273,7 +280,7 @@ impl ServerCall {
     /// Whether [`recv`](Self::recv) would return something other than `Blocked`.
     pub fn is_readable(&self) -> bool {
         match (&self.state, self.kind) {
-            (State::Failed(_) | State::Reset, _) => true,
+            (State::Failed(_) | State::Refused(_) | State::Reset, _) => true,
             (_, None) => false,
             (State::Ended, Some(_)) => true,
             (State::Receiving, Some(kind)) => !kind.is_single_request() && self.decoder.is_ready(),
@@ -295,6 +302,7 @@ impl ServerCall {
     pub fn failure(&self) -> Option<&Status> {
         match &self.state {
             State::Failed(status) => Some(status),
+            State::Refused(refusal) => Some(&refusal.status),
             State::Receiving | State::Ended | State::Reset => None,
         }
     }
@@ -351,9 +359,12 @@ impl ServerCall {
     fn refuse_type(&mut self, status: Status, codecs: &[&str]) {
         if self.request.spec.body == Body::Bare {
             let kind = self.kind.unwrap_or(CallKind::Unary);
-            self.refusal = Some(Box::new(accept::unsupported(protocol::accept_post(codecs, kind))));
+            let head = accept::unsupported(protocol::accept_post(codecs, kind));
+            self.decoder.discard();
+            self.state = State::Refused(Box::new(Refusal { head, status }));
+        } else {
+            self.fault(status);
         }
-        self.fault(status);
     }
 
     fn fault(&mut self, status: Status) {

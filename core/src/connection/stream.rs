@@ -56,7 +56,7 @@ impl<R: Role> CallMut<'_, R> {
         self.conn.advance(now);
         let Some(call) = self.conn.calls.get_mut(self.id).filter(|_| !burst.is_empty()) else { return };
         let Some(side) = call.machine.next_side() else { return };
-        side.note_burst(burst.messages(), burst.last());
+        side.note_sent(burst.last());
         self.conn.http.tick(self.conn.now);
         self.conn.http.append_burst(call.stream, burst.octets());
     }

@@ -335,7 +335,7 @@ impl Http2 {
         let (key, stream) = self.streams.insert(state, self.peer.initial_window, self.local.stream_window());
         stream.id = id;
         stream.opened = self.now.ticks();
-        stream.content_length = content_length;
+        stream.content_length = content_length.into();
         self.streams.bind_id(id, key);
         self.abuse.accepted();
         self.abuse.useful_frame();
@@ -368,8 +368,8 @@ impl Http2 {
             }
             List::Response { head, content_length, .. } => {
                 let bodiless = stream.is_head || head.has_no_body();
-                stream.content_length = if bodiless { Some(0) } else { content_length };
-                if end && stream.content_length.unwrap_or(0) != 0 {
+                stream.content_length = if bodiless { Some(0) } else { content_length }.into();
+                if end && !stream.content_length.allows_end() {
                     return Err(Unfit::Malformed);
                 }
                 stream.state.received_head();
@@ -380,7 +380,7 @@ impl Http2 {
             }
             List::Trailers(headers) => {
                 // Nothing may follow them, and nothing may be missing of the body.
-                if !end || stream.content_length.unwrap_or(0) != 0 {
+                if !end || !stream.content_length.allows_end() {
                     return Err(Unfit::Malformed);
                 }
                 Incoming::Trailers { stream: key, call, headers }

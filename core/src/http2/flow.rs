@@ -17,11 +17,11 @@ pub(crate) struct Overrun;
 /// anybody. SETTINGS may push the window of a stream below zero (§6.9.2); it then stays blocked until
 /// updates lift it above zero again.
 #[derive(Debug)]
-pub(crate) struct SendWindow(i64);
+pub(crate) struct SendWindow(i32);
 
 impl SendWindow {
     pub(crate) fn new(initial: u32) -> Self {
-        Self(i64::from(initial))
+        Self(initial.min(MAX_WINDOW) as i32)
     }
 
     /// Octets that may be sent now; zero while the window is negative.
@@ -33,7 +33,7 @@ impl SendWindow {
     #[expect(clippy::arithmetic_side_effects, reason = "what is left of a window of 31 bits")]
     pub(crate) fn take(&mut self, n: usize) {
         debug_assert!(n <= self.available());
-        self.0 -= n as i64;
+        self.0 -= n as i32;
     }
 
     /// WINDOW_UPDATE.
@@ -47,11 +47,12 @@ impl SendWindow {
         reason = "both have 31 bits and a sign: however often SETTINGS change, what they add up to is the difference of two windows"
     )]
     pub(crate) fn shift(&mut self, delta: i64) -> Result<(), Overflow> {
-        let shifted = self.0 + delta;
+        let shifted = i64::from(self.0) + delta;
         if shifted > i64::from(MAX_WINDOW) {
             return Err(Overflow);
         }
-        self.0 = shifted;
+        debug_assert!(i32::try_from(shifted).is_ok());
+        self.0 = shifted as i32;
         Ok(())
     }
 }

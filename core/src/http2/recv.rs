@@ -352,7 +352,7 @@ impl Http2 {
             self.note_update(key);
             // A smaller window may not hold the message any more that its stream waits for.
             if let Some(need) = self.streams.get(key).map(|stream| stream.need).filter(|&need| need > 0) {
-                self.need(key, need);
+                self.need(key, need as usize);
             }
         }
         Ok(())
@@ -518,9 +518,9 @@ impl Http2 {
         // The application never sees padding, so nobody else would return it.
         stream.recv_window.release(header.len as usize - layout.body);
         self.reservations.received(stream, layout.body);
-        if let Some(due) = &mut stream.content_length {
+        if let Some(due) = stream.content_length.due() {
             match due.checked_sub(layout.body as u64) {
-                Some(left) if left == 0 || !end => *due = left,
+                Some(left) if left == 0 || !end => stream.content_length = Some(left).into(),
                 _ => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR).map(|()| None),
             }
         }

@@ -113,7 +113,7 @@ impl Reservations {
     /// DATA of `n` octets begins to arrive on the stream: the window has paid for it.
     pub(crate) fn received(&mut self, stream: &mut Stream, n: usize) {
         if stream.need > 0 {
-            self.set_need(stream, stream.need.saturating_sub(n));
+            self.set_need(stream, (stream.need as usize).saturating_sub(n));
         }
     }
 
@@ -212,13 +212,14 @@ impl Reservations {
 
     /// The window under which the message arrives and its sender goes on.
     fn wanted(stream: &Stream) -> i64 {
-        let for_the_end = if stream.need > 0 { FOR_THE_END } else { 0 };
-        i64::try_from(stream.need.saturating_add(for_the_end)).unwrap_or(i64::MAX).min(i64::from(MAX_WINDOW))
+        let for_the_end = if stream.need > 0 { FOR_THE_END as i64 } else { 0 };
+        (i64::from(stream.need) + for_the_end).min(i64::from(MAX_WINDOW))
     }
 
     fn set_need(&mut self, stream: &mut Stream, n: usize) {
         let counted = stream.reserved > 0 && stream.need > 0;
-        stream.need = n;
+        // More than any window holds is as good as all of it.
+        stream.need = u32::try_from(n).unwrap_or(u32::MAX);
         let counts = stream.reserved > 0 && n > 0;
         self.incomplete = self.incomplete + usize::from(counts) - usize::from(counted);
     }

@@ -183,7 +183,7 @@ impl Http2 {
             return None;
         }
         let (id, window) = (stream.id, self.local.intended(stream.recv_window.window()));
-        let length = stream.content_length;
+        let length = stream.content_length.due();
         if let Some(body) = self.body_ahead(id, length, window, input.data()) {
             if let Some(ending) = self.ending_ahead(id, &body) {
                 let len = body.len;
@@ -272,8 +272,8 @@ impl Http2 {
         // That it holds them was looked at.
         let _ = stream.recv_window.receive(len);
         self.reservations.received(stream, len as usize);
-        if let Some(due) = &mut stream.content_length {
-            *due = due.saturating_sub(len.into());
+        if let Some(due) = stream.content_length.due() {
+            stream.content_length = Some(due.saturating_sub(len.into())).into();
         }
         match (end, self.side) {
             (true, Side::Client) => return self.end_whole(key),

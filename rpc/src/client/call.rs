@@ -77,7 +77,7 @@ impl<C: Invoke, Req, Res> UnaryResponse<C, Req, Res> {
     /// What `output` makes of the message and of the outcome that it was read from.
     fn poll_by<T>(&mut self, cx: &mut Context<'_>, output: impl FnOnce(Res, Outcome) -> T) -> Poll<Result<T, Status>> {
         let call = self.0.as_mut().expect("polled after its output");
-        let codec = call.response_codec();
+        let codec = *call.response_codec();
         let mut outcome = ready!(call.poll_outcome(cx))?;
         // Nothing is repeated any more: the memory of the request may serve the response.
         self.0 = None;
@@ -106,7 +106,7 @@ impl<C: Invoke, Req, Res> ServerStreamingCall<C, Req, Res> {
     /// Starts the call and returns at once, before the server has answered. Awaiting the builder
     /// instead waits for the server's headers, and may replay the call until then.
     pub fn open(self) -> Streaming<Res> {
-        let codec = self.method.default_codec().response;
+        let codec = &self.method.default_codec().response;
         let mut single = SingleRequest::new(self.invoke, self.method, self.request, self.setup);
         let rx = single.start_now(None);
         Streaming::new(rx, codec, None).within(single.into_parent())
@@ -143,7 +143,7 @@ impl<C: Invoke, Req, Res> ClientStreamingCall<C, Req, Res> {
         let codec = self.method.default_codec();
         let (tx, rx) = start(&self.invoke, self.method, &mut self.setup).split();
         let reply = Reply { rx, response: codec.response, parent: self.setup.parent };
-        (Sender::new(tx, codec.request), reply)
+        (Sender::new(tx, &codec.request), reply)
     }
 }
 
@@ -167,8 +167,8 @@ impl<C: Invoke, Req, Res> BidiCall<C, Req, Res> {
     pub fn open(mut self) -> (Sender<Req>, Streaming<Res>) {
         let codec = self.method.default_codec();
         let (tx, rx) = start(&self.invoke, self.method, &mut self.setup).split();
-        let streaming = Streaming::new(rx, codec.response, None).within(self.setup.parent);
-        (Sender::new(tx, codec.request), streaming)
+        let streaming = Streaming::new(rx, &codec.response, None).within(self.setup.parent);
+        (Sender::new(tx, &codec.request), streaming)
     }
 }
 

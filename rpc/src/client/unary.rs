@@ -35,8 +35,8 @@ impl<C: Invoke, Req, Res> SingleRequest<C, Req, Res> {
         Self { invoke, method, request, setup, running: None, replays_left: 1 }
     }
 
-    pub(crate) fn response_codec(&self) -> &'static dyn Codec<Res> {
-        self.method.default_codec().response
+    pub(crate) fn response_codec(&self) -> &'static &'static dyn Codec<Res> {
+        &self.method.default_codec().response
     }
 
     pub(crate) fn into_parent(self) -> Option<Cancelled> {

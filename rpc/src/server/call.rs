@@ -42,8 +42,9 @@ pub(crate) struct Request {
     pub(crate) deadline: Option<Instant>,
     pub(crate) compressor: Compressor,
     pub(crate) extensions: Extensions,
-    /// The message of a single request, pulled when the call was handed to its handler.
-    pub(crate) message: Option<MessageBuf>,
+    /// The message of a single request, pulled when the call was handed to its handler. Its place is made with the first
+    /// one, and stays with the memory of the request: what a stream takes has none.
+    message: Option<Box<Option<MessageBuf>>>,
 }
 
 impl Request {
@@ -61,12 +62,31 @@ impl Request {
         self.metadata.get_or_insert_with(|| Box::new(self.accepted.metadata().clone()))
     }
 
+    pub(crate) fn has_message(&self) -> bool {
+        self.message.as_deref().is_some_and(Option::is_some)
+    }
+
+    #[inline]
+    pub(crate) fn put_message(&mut self, message: MessageBuf) {
+        match &mut self.message {
+            Some(place) => **place = Some(message),
+            None => self.message = Some(Box::new(Some(message))),
+        }
+    }
+
+    #[inline]
+    fn take_message(&mut self) -> Option<MessageBuf> {
+        self.message.as_deref_mut()?.take()
+    }
+
     /// Drops what is this call's own. The head stays, which the next call may share.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.metadata = None;
         self.compressor = Compressor::default();
-        self.message = None;
+        if let Some(message) = &mut self.message {
+            **message = None;
+        }
         self.extensions.clear();
     }
 }
@@ -152,7 +172,7 @@ impl IncomingCall {
         F: Future<Output = ()> + MaybeSend + 'static,
     {
         let Some(begun) = self.begin(method) else { return Handling::DONE };
-        let codec = begun.codec.response;
+        let codec = &begun.codec.response;
         let Some((cx, request, spare)) = begun.single_request() else { return Handling::DONE };
         let tx = Sender::new(sender(&cx), codec);
         Handling::within(spare, handler(cx, request, tx))
@@ -168,7 +188,7 @@ impl IncomingCall {
         F: Future<Output = ()> + MaybeSend + 'static,
     {
         let Some(Begun { cx, codec, spare }) = self.begin(method) else { return Handling::DONE };
-        let rx = Streaming::new(receiver(&cx), codec.request, None);
+        let rx = Streaming::new(receiver(&cx), &codec.request, None);
         Handling::within(spare, handler(cx, rx))
     }
 
@@ -182,8 +202,8 @@ impl IncomingCall {
         F: Future<Output = ()> + MaybeSend + 'static,
     {
         let Some(Begun { cx, codec, spare }) = self.begin(method) else { return Handling::DONE };
-        let rx = Streaming::new(receiver(&cx), codec.request, None);
-        let tx = Sender::new(sender(&cx), codec.response);
+        let rx = Streaming::new(receiver(&cx), &codec.request, None);
+        let tx = Sender::new(sender(&cx), &codec.response);
         Handling::within(spare, handler(cx, rx, tx))
     }
 
@@ -224,7 +244,7 @@ impl<Req, Res> Begun<Req, Res> {
     #[inline]
     fn single_request(self) -> Option<(Context, Req, Spare)> {
         let Self { mut cx, codec, spare } = self;
-        let message = match cx.request.message.take() {
+        let message = match cx.request.take_message() {
             Some(message) => cx.seat.open(message),
             None => missing(&cx),
         };

@@ -71,10 +71,12 @@ impl Dispatch {
         };
         let mut turn = quick.map_or(Turn::SPAWNING, |quick| self.pace.begin(shared.now(), quick));
         let mut seat = CallSeat::new(Arc::clone(shared), CallKey::ONLY);
+        let mut was_polled = false;
         for Start { key, route, request } in self.starts.drain(..) {
             seat.key = key;
             // A handler of a stream of requests waits for them: it would only be polled once more.
-            let is_polled = request.message.is_some() && turn.polls();
+            let is_polled = request.has_message() && turn.polls();
+            was_polled |= is_polled;
             let task = match is_polled {
                 true => ServerTask::poll_new(&seat, route, request, &mut self.spare),
                 false => Some(ServerTask::new(seat.clone(), route, request)),
@@ -89,8 +91,15 @@ impl Dispatch {
         if turn.polled > 0 {
             self.pace.look(&mut turn, shared.now());
         }
+        if !was_polled && self.starts.capacity() > KEPT_STARTS {
+            // Many streams at once are seldom followed by as many more.
+            self.starts = Vec::new();
+        }
     }
 }
+
+/// Starts that memory is kept for where all became tasks.
+const KEPT_STARTS: usize = 32;
 
 /// Handlers between two looks at the clock: so many may wait behind a slow one.
 const QUANTUM: u32 = InlineHandlers::QUANTUM;

@@ -133,7 +133,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// As many as a turn of the driver mostly finds. Each is 200 bytes.
+    /// As many as a turn of the driver mostly finds. Each is 128 bytes with its message's place.
     const LEN: usize = 128;
 
     /// A request that has nothing but its head.
@@ -253,8 +253,11 @@ impl State<Server> {
         let (kind, spec) = (route.kind(), route.spec);
         let mut request = self.extra.spare.take(accepted);
         request.deadline = call.deadline();
-        request.message = call.expect_request(kind, now);
-        let waits = kind.is_single_request() && request.message.is_none();
+        let message = call.expect_request(kind, now);
+        let waits = kind.is_single_request() && message.is_none();
+        if let Some(message) = message {
+            request.put_message(message);
+        }
         let waiting = waits.then_some(route);
         let slot = ServerSlot { task: None, waiting, headers: None, is_head_sent: false, is_over: false, signal: None };
         let compressions = router.compressions();
@@ -285,7 +288,7 @@ impl State<Server> {
         request.compressor = compressor;
         // Where there is no message, the handler's glue asks again, and learns why.
         if let Recv::Message(message) = call.recv() {
-            request.message = Some(message);
+            request.put_message(message);
         }
         self.extra.starts.push(Start { key, route, request });
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Accepted, ServerCall};
+use super::{Accepted, ServerCall, State};
 use crate::call::envelope::PREFIX;
 use crate::call::metadata::Metadata;
 use crate::call::method::CallKind;
@@ -133,7 +133,7 @@ impl ServerCall {
     pub fn finish(&mut self, status: &Status, trailers: &Metadata, limit: usize) -> Result<End, SendError> {
         self.seal()?;
         let kept = self.kept.take().map(|kept| *kept).unwrap_or_default();
-        let lacks_message = self.kind.is_some_and(CallKind::is_single_response) && self.send.sent() == 0;
+        let lacks_message = self.kind.is_some_and(CallKind::is_single_response) && !self.send.has_sent();
         let missing = (status.is_ok() && lacks_message).then(|| Status::internal("the handler sent no response"));
         let status = missing.as_ref().unwrap_or(status);
         let end = self.end(status, &kept.metadata, kept.message, trailers);
@@ -157,8 +157,8 @@ impl ServerCall {
     }
 
     fn end(&self, status: &Status, metadata: &Metadata, message: Bytes, trailers: &Metadata) -> End {
-        if let Some(head) = &self.refusal {
-            return End::Whole { head: (**head).clone(), body: Bytes::new() };
+        if let State::Refused(refusal) = &self.state {
+            return End::Whole { head: refusal.head.clone(), body: Bytes::new() };
         }
         match (self.request.spec.trailers, self.request.spec.error) {
             (Trailers::HeaderPrefix(prefix), ErrorForm::HttpJson { number }) => {
