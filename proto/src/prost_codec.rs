@@ -1,8 +1,8 @@
 //! The codec `proto`.
 
+use alloc::format;
 use alloc::string::ToString;
 
-use bytes::BufMut;
 use trirpc_core::CodecError;
 use trirpc_core::buf::{Contiguous, MessageBuf};
 use trirpc_core::call::{Codec, EncodeBuf, MethodCodec};
@@ -54,18 +54,18 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
     }
 
     fn encode(&self, item: &T, dst: &mut EncodeBuf<'_>) -> Result<(), CodecError> {
-        // Where size is worth more than time all are written in one way.
+        // Where size is worth more than time all messages are written in one way.
         let overwritten = if cfg!(target_family = "wasm") { None } else { dst.overwrite(|octets| item.encode(octets)) };
-        let encoded = overwritten.unwrap_or_else(|| {
-            let mut buf = dst.buf();
-            if item.encoded_len() > buf.remaining_mut() {
-                return item.encode(&mut buf);
-            }
-            // Prost writes byte by byte, and with the limit each has one more look at the bounds.
-            item.encode_raw(buf.get_mut());
-            Ok(())
-        });
-        encoded.map_err(|error| CodecError::new(error.to_string()))
+        if let Some(encoded) = overwritten {
+            return encoded.map_err(|error| CodecError::new(error.to_string()));
+        }
+        let (len, room) = (item.encoded_len(), dst.remaining());
+        if len > room {
+            return Err(too_long(len, room));
+        }
+        // Prost writes byte by byte, and with the limit each has one more look at the bounds.
+        item.encode_raw(dst.buf().get_mut());
+        Ok(())
     }
 
     fn decode(&self, src: &mut MessageBuf) -> Result<T, CodecError> {
@@ -79,4 +79,9 @@ impl<T: prost::Message + Default> Codec<T> for Prost {
         }
         T::decode(src).map_err(|error| CodecError::new(error.to_string()))
     }
+}
+
+#[cold]
+fn too_long(len: usize, room: usize) -> CodecError {
+    CodecError::new(format!("{len} bytes do not fit into {room}"))
 }
