@@ -121,6 +121,10 @@ config! {
         /// Most bytes that one read takes: the size up to which receive windows grow, while reads fill them. Part of
         /// `input`. Default 256 KiB.
         max_read / "max-read": usize = 256 * 1024;
+        /// A message that lacks so many bytes or more is read straight to where it lies, where the transport can
+        /// ([`prepare_read`](crate::Connection::prepare_read)); below, a copy is no dearer. A large value never does, which looks
+        /// the same to the peer; to compare, and to find faults. Default 32 KiB.
+        scatter_from / "scatter-from": usize = 32 * 1024;
         /// Bytes of receive windows ([`RecvBuf`](crate::buf::RecvBuf)) that messages keep alive which nobody has taken yet.
         /// Messages lie where they were read; those that still wait when so many windows have come are copied out of
         /// them, each once. Part of `input`: without it, a few bytes that wait keep a window alive. Default 1 MiB.

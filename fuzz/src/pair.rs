@@ -281,7 +281,18 @@ fn turn<R: Role>(
     let memory = end.memory;
     let mut moved = false;
     if conn.wants_read() {
-        let read = inbound.read(memory.charge(|| end.input.space()), now);
+        memory.charge(|| {
+            conn.prepare_read(&mut end.input);
+            end.input.space();
+        });
+        let mut read = 0;
+        for space in end.input.spaces() {
+            let n = inbound.read(space, now);
+            read += n;
+            if n < space.len() {
+                break;
+            }
+        }
         end.input.commit(read);
         moved |= read > 0;
         if inbound.is_at_end() && !end.saw_end {
@@ -293,7 +304,7 @@ fn turn<R: Role>(
             });
         }
     }
-    if !end.input.is_empty() {
+    if !end.input.is_empty() || end.input.is_scattered() {
         memory.charge(|| conn.handle_input(&mut end.input, now));
     }
     if conn.poll_timeout().is_some_and(|at| at <= now) {

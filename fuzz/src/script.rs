@@ -194,6 +194,7 @@ pub fn config(random: &mut Random) -> Config {
     config.transmit_target = *random.pick(&[1, 100, 1000, 65_536]);
     config.send_buffer = *random.pick(&[1, 1000, 65_536]);
     config.copy_below = *random.pick(&[0, 64, 1024]);
+    config.scatter_from = config.send_buffer;
     config.flush_watermark = *random.pick(&[0, 0, 100, 5000, 32_768, usize::MAX]);
     config.flush_linger = *random.pick(&[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]);
     config

@@ -62,7 +62,7 @@ fn run<A: Application>(data: &[u8]) {
 struct Twin<A: Application> {
     /// Reads whole steps.
     whole: Run<A>,
-    /// Reads pieces.
+    /// Reads pieces, and large messages to where they lie.
     cut: Run<A>,
     cuts: Random,
     peer: Peer,
@@ -112,10 +112,17 @@ impl<A: Application> Run<A> {
         let mut rest = &coming[..];
         while !rest.is_empty() && conn.wants_read() {
             let most = cuts.as_mut().map_or(rest.len(), |cuts| 1 + cuts.length(3000)).min(rest.len());
+            let is_scattered = cuts.is_some();
             let read = memory.charge(|| {
-                let space = input.space();
-                let n = most.min(space.len());
-                space[..n].copy_from_slice(&rest[..n]);
+                if is_scattered {
+                    conn.prepare_read(input);
+                }
+                let mut n = 0;
+                for space in input.spaces() {
+                    let taken = space.len().min(most - n);
+                    space[..taken].copy_from_slice(&rest[n..n + taken]);
+                    n += taken;
+                }
                 input.commit(n);
                 conn.handle_input(input, now);
                 n

@@ -83,11 +83,11 @@ impl RecvBuf {
     }
 
     /// Most bytes of a connection's windows: the one that it reads into, and those that messages still lie in, or the one
-    /// before.
+    /// before; and what says where the next read goes.
     pub(crate) const fn max_bytes(config: &Config) -> usize {
         let window = if config.max_read > Self::FIRST { config.max_read } else { Self::FIRST };
         let others = if config.max_lent_input > window { config.max_lent_input } else { window };
-        window.saturating_add(others)
+        window.saturating_add(others).saturating_add(size_of::<Scatter>())
     }
 
     /// Room for one read: at least 1 KiB of initialised memory directly behind the unread bytes.

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use core::mem;
+use core::ops::RangeInclusive;
 
 use bytes::{Bytes, BytesMut};
 
@@ -28,9 +29,6 @@ pub(crate) struct Assembly {
     /// Chunks of `message`, from the first on, that lie in no receive window.
     detached: usize,
 }
-
-/// Memory is lent for so many octets at least. Where less is missing, a copy is no dearer than what it takes to do without.
-pub(crate) const LEND_FROM: usize = 32 * 1024;
 
 /// A new buffer is at most so many times as large as what came of its message.
 const GROWTH: usize = 8;
@@ -62,13 +60,13 @@ impl Assembly {
         self.append(octets);
     }
 
-    /// Lends the memory for `at_most` of the octets that are missing, if that is many and there is room for them. Until
+    /// Lends the memory for octets that are missing, as many as `room` allows, if there is room for so many of them. Until
     /// [`restore`](Self::restore), nothing may be appended.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
         let missing = self.expected?.checked_sub(self.filled)?;
-        let room = missing.min(self.memory.capacity().saturating_sub(self.filled)).min(at_most);
-        let may_lend = self.filled > 0 && self.message.is_empty() && room >= LEND_FROM;
-        may_lend.then(|| LentMemory { memory: mem::take(&mut self.memory), filled: self.filled, missing, room })
+        let spare = missing.min(self.memory.capacity().saturating_sub(self.filled)).min(*room.end());
+        let may_lend = self.filled > 0 && self.message.is_empty() && spare >= (*room.start()).max(1);
+        may_lend.then(|| LentMemory { memory: mem::take(&mut self.memory), filled: self.filled, missing, room: spare })
     }
 
     /// Takes back what was lent.

@@ -1,6 +1,7 @@
 //! A body that is one message, with nothing around it: it is whole when the body ends.
 
 use core::mem;
+use core::ops::RangeInclusive;
 
 use bytes::{Bytes, BytesMut};
 
@@ -72,9 +73,9 @@ impl Decoder {
     }
 
     /// Lends the memory of the message: see [`Assembly::lend`].
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
         let is_receiving = self.state == State::Receiving && self.expected.is_some_and(|len| len <= self.max_message);
-        if is_receiving { self.message.lend(at_most) } else { None }
+        if is_receiving { self.message.lend(room) } else { None }
     }
 
     /// Takes back what was lent.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use core::mem;
+use core::ops::RangeInclusive;
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -162,10 +163,10 @@ impl Decoder {
 
     /// Lends the memory of a large message that is arriving, for what is still to come of it; no octets may be pushed until
     /// it is [back](Self::restore).
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
         match self {
-            Self::Envelopes(decoder) => decoder.lend(at_most),
-            Self::Unframed(decoder) => decoder.lend(at_most),
+            Self::Envelopes(decoder) => decoder.lend(room),
+            Self::Unframed(decoder) => decoder.lend(room),
             Self::Fresh(_) | Self::Discarded | Self::Whole(_) => None,
         }
     }

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::mem;
+use core::ops::RangeInclusive;
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -125,8 +126,8 @@ impl Decoder {
     }
 
     /// Lends the memory of the message that is being put together: see [`Assembly::lend`].
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
-        if self.scan.failed || self.waiting > 0 { None } else { self.front.assembly.as_mut()?.lend(at_most) }
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
+        if self.scan.failed || self.waiting > 0 { None } else { self.front.assembly.as_mut()?.lend(room) }
     }
 
     /// Takes back what was lent.

@@ -35,7 +35,6 @@ use crate::buf::MessageBuf;
 
 pub use crate::buf::EncodeBuf;
 pub use crate::encodings::Encodings;
-pub(crate) use assembly::LEND_FROM;
 pub use base64::InvalidBase64;
 pub(crate) use body::Decoder as BodyDecoder;
 pub use client::{ClientCall, Outcome};

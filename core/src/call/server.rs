@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 
 use bytes::{Bytes, BytesMut};
 
@@ -193,8 +194,8 @@ impl ServerCall {
     }
 
     /// Lends the memory of a large message that is arriving.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
-        if self.is_receiving() { self.decoder.lend(at_most) } else { None }
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
+        if self.is_receiving() { self.decoder.lend(room) } else { None }
     }
 
     /// Takes back what was lent, unless the message is not wanted any more.

@@ -1,5 +1,7 @@
 //! A body without envelopes: one message, or octets that are none.
 
+use core::ops::RangeInclusive;
+
 use bytes::{Bytes, BytesMut};
 
 use super::status::Status;
@@ -35,9 +37,9 @@ impl Decoder {
         }
     }
 
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
         match self {
-            Self::Message(decoder) => decoder.lend(at_most),
+            Self::Message(decoder) => decoder.lend(room),
             Self::Octets(_) => None,
         }
     }

@@ -3,7 +3,6 @@
 use super::Connection;
 use super::role::{Machine, Role};
 use crate::buf::{GAP, RecvBuf, Scatter};
-use crate::call::LEND_FROM;
 use crate::error::ErrorCode;
 use crate::event::CallId;
 use crate::http2::frame::HEADER_LEN;
@@ -28,7 +27,9 @@ impl<R: Role> Connection<R> {
     /// Whether [`prepare_read`](Self::prepare_read) has something to prepare: a large message is arriving.
     pub fn may_prepare_read(&self) -> bool {
         let body = self.http.arriving_body();
-        body.is_some_and(|body| self.calls.get_at(body.call).is_some_and(|call| call.machine.need() >= LEND_FROM))
+        body.is_some_and(|body| {
+            self.calls.get_at(body.call).is_some_and(|call| call.machine.need() >= self.config.scatter_from)
+        })
     }
 
     /// Lends `input`, if it is empty, the memory of a large message that is arriving: the next read then goes to its
@@ -46,7 +47,7 @@ impl<R: Role> Connection<R> {
         let at_most = frame.map_or(left, |_| usize::MAX).min(self.config.max_read);
         if left == 0 {
             input.limit_next_read(PEEK);
-        } else if let Some(lent) = call.machine.lend(at_most) {
+        } else if let Some(lent) = call.machine.lend(self.config.scatter_from..=at_most) {
             input.scatter(Scatter::new(lent, left, frame.unwrap_or(1)));
             self.lent = Some(Lent { id, stream });
         }

@@ -1,6 +1,7 @@
 //! The two roles, as types: what a client may do is not there on a server, and the reverse.
 
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 
 use bytes::{Bytes, BytesMut};
 
@@ -119,7 +120,7 @@ pub(crate) trait Machine {
     fn extend_message(&mut self, octets: &[u8], landing: &mut Landing<'_>) -> bool;
     /// Lends the memory of a large message that is arriving, for what is still to come of it: nothing of it may come
     /// otherwise until the memory is back.
-    fn lend(&mut self, at_most: usize) -> Option<LentMemory>;
+    fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory>;
     /// Takes back what was lent, unless the message is not wanted any more.
     fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut>;
     /// The next `n` octets of the body lie in the memory of their message, which is back.
@@ -166,8 +167,8 @@ macro_rules! delegations {
             self.extend_message(octets, landing)
         }
 
-        fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
-            self.lend(at_most)
+        fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
+            self.lend(room)
         }
 
         fn restore(&mut self, memory: BytesMut, filled: usize) -> Result<(), BytesMut> {

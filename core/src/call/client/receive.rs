@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
+use core::ops::RangeInclusive;
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -112,8 +113,8 @@ impl ClientCall {
     }
 
     /// Lends the memory of a large message that is arriving.
-    pub(crate) fn lend(&mut self, at_most: usize) -> Option<LentMemory> {
-        if matches!(self.state, State::Body) { self.decoder.lend(at_most) } else { None }
+    pub(crate) fn lend(&mut self, room: RangeInclusive<usize>) -> Option<LentMemory> {
+        if matches!(self.state, State::Body) { self.decoder.lend(room) } else { None }
     }
 
     /// Takes back what was lent, unless the message is not wanted any more.

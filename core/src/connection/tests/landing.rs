@@ -85,7 +85,12 @@ fn message(len: usize, seed: u32) -> Bytes {
 /// Plays calls that are opened at once, each answered with its request. What one side writes arrives in pieces of `piece`
 /// octets; between them the other one is asked for a PING now and then.
 fn play(way: Way, lens: &[usize], options: &CallOptions, piece: usize) -> Seen {
-    let mut pair = Pair::new();
+    play_by(&Config::default(), way, lens, options, piece)
+}
+
+/// [`play`] with this configuration on both sides.
+fn play_by(config: &Config, way: Way, lens: &[usize], options: &CallOptions, piece: usize) -> Seen {
+    let mut pair = Pair::with(config.clone(), config.clone());
     let mut seen = Seen::default();
     for (n, &len) in lens.iter().enumerate() {
         pair.client.open_unary(&UNARY, options, &Octets, &message(len, n as u32), pair.now).unwrap();
@@ -164,6 +169,21 @@ fn a_large_message_is_read_to_where_it_lies() {
     assert!(seen.landed > 2 * LEN * 4 / 5, "{} of {}", seen.landed, 2 * LEN);
     let small = play(Way::Scattered, &[16 * 1024; 8], &CallOptions::default(), usize::MAX);
     assert_eq!(small.landed, 0, "a copy is cheaper");
+}
+
+/// `scatter_from` says from what size on.
+#[test]
+fn what_is_large_is_a_matter_of_the_configuration() {
+    let lens = [20_000, 3, 400_000, 1000, 40_000];
+    let by = |scatter_from, way| {
+        play_by(&Config { scatter_from, ..Config::default() }, way, &lens, &CallOptions::default(), 5000)
+    };
+    let other = by(0, Way::Window);
+    for (scatter_from, at_least, at_most) in [(0, 700_000, 900_000), (500, 600_000, 850_000), (usize::MAX, 0, 0)] {
+        let seen = by(scatter_from, Way::Scattered);
+        assert!((at_least..=at_most).contains(&seen.landed), "{} from {scatter_from}", seen.landed);
+        assert!(seen.requests == other.requests && seen.responses == other.responses && seen.down == other.down);
+    }
 }
 
 /// A server in the middle of a request of 1 MiB, with the next read prepared.
