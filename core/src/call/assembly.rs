@@ -183,6 +183,9 @@ mod tests {
         let memory = first.chunk().as_ptr();
         pool.keep_message(&first);
         drop(first);
+        let next = pool.reuse(1 << 20..=usize::MAX).expect("kept");
+        assert_eq!(next.len(), 1 << 20, "and is initialised as far as it was filled");
+        pool.put_back(next);
         for len in [1 << 20, 500_000] {
             let next = assembled(len, 10_000, &mut pool);
             assert_eq!(next.chunk().as_ptr(), memory);
@@ -202,6 +205,27 @@ mod tests {
                 assert!(assembly.memory.capacity() <= allowed, "{} for {sent}", assembly.memory.capacity());
             }
         }
+    }
+
+    /// What is lent comes back, with more in it, or not at all.
+    #[test]
+    fn memory_is_lent_once_and_only_what_was_lent_comes_back() {
+        let mut pool = BufferPool::new(usize::MAX);
+        let mut assembly = Assembly::new(Some(1000), None);
+        assert!(assembly.lend(1..=usize::MAX).is_none(), "there is none before the first octets");
+        assembly.push(Bytes::from_static(b"first"), &mut Landing::alone(&mut pool));
+        assert!(assembly.lend(996..=usize::MAX).is_none(), "too little is missing");
+        let lent = assembly.lend(1..=100).expect("lent");
+        assert_eq!((lent.filled, lent.missing, lent.room), (5, 995, 100));
+        assert!(assembly.lend(1..=100).is_none());
+        assert!(assembly.restore(lent.memory.clone(), 4).is_err() && assembly.restore(lent.memory.clone(), 0).is_err());
+        let mut memory = lent.memory;
+        memory.resize(105, 7);
+        assert!(assembly.restore(memory.clone(), 5).is_ok());
+        assert!(assembly.restore(memory, 5).is_err(), "it is back already");
+        assembly.landed(100);
+        assembly.extend(&[8; 895], &mut Landing::alone(&mut pool));
+        assert_eq!(assembly.finish().chunk(), [&b"first"[..], &[7; 100], &[8; 895]].concat());
     }
 
     #[test]

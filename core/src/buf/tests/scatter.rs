@@ -112,3 +112,18 @@ fn a_limited_read_is_short_and_the_next_one_is_not() {
     input.take_unread();
     assert!(input.space().len() >= 1024, "another connection has the window now");
 }
+
+/// Where there is no space for all of a piece, its frame is as long as any other.
+#[test]
+fn a_piece_that_the_space_ends_in_is_guessed_in_full() {
+    let mut input = RecvBuf::new(2048);
+    input.scatter(Scatter::new(lent(1, 1000, 100), 10, 50));
+    read(&mut input, &[1; 200], &[200]);
+    let mut lens = Vec::new();
+    let scatter = input.take_scatter().expect("scattered");
+    let guessed = scatter.guessed(|_, len| {
+        lens.push(len);
+        true
+    });
+    assert_eq!((lens, guessed), (alloc::vec![50, 50], 100 + 2 * GAP));
+}

@@ -186,6 +186,81 @@ fn what_is_large_is_a_matter_of_the_configuration() {
     }
 }
 
+/// A DATA frame, padded by an octet or not.
+fn data(stream: u8, octets: &[u8], is_padded: bool, is_end: bool) -> Vec<u8> {
+    let len = octets.len() + if is_padded { 2 } else { 0 };
+    let flags = if is_padded { 8 } else { 0 } | u8::from(is_end);
+    let mut frame = [&(len as u32).to_be_bytes()[1..], &[0, flags, 0, 0, 0, stream]].concat();
+    frame.extend(is_padded.then_some(1));
+    frame.extend(octets);
+    frame.extend(is_padded.then_some(0));
+    frame
+}
+
+/// Frames that look nearly as was guessed: of another stream, padded, shorter, the last. Two requests at once, in every order of
+/// their frames.
+#[test]
+fn frames_that_are_nearly_as_guessed_are_what_they_are() {
+    const FRAME: usize = 5000;
+    let bodies = [1, 2].map(|seed| {
+        let message = message(200_000, seed);
+        [&[0, 0, 3, 13, 64], &message[..]].concat()
+    });
+    for (order, padded, short) in [(1, 0, 0), (3, 0, 0), (5, 7, 0), (40, 7, 0), (40, 5, 0), (40, 0, 9), (7, 4, 9)] {
+        let requests = [Way::Window, Way::Scattered].map(|way| {
+            let config = Config { initial_stream_window: 1 << 20, ..Config::default() };
+            let mut pair = Pair::with(Config::default(), config);
+            pair.drive();
+            for _ in 0..2 {
+                pair.client.open_unary(&UNARY, &CallOptions::default(), &Octets, &Bytes::new(), pair.now).unwrap();
+            }
+            // The heads; bodies are ours.
+            let up = write(&mut pair.client, &mut pair.to_server.0, pair.now);
+            let (mut octets, mut at) = (Vec::new(), 0);
+            while at < up.len() {
+                let len = usize::from(up[at + 1]) << 8 | usize::from(up[at + 2]);
+                if up[at + 3] == 1 {
+                    octets.extend(&up[at..at + 9 + len]);
+                }
+                at += 9 + len;
+            }
+            let mut left = [&bodies[0][..], &bodies[1][..]];
+            for n in 0.. {
+                let stream = n / order % 2;
+                if left.iter().all(|left| left.is_empty()) {
+                    break;
+                }
+                let is_padded = padded > 0 && n % padded == 0;
+                let len = if short > 0 && n % short == 0 { FRAME / 2 } else { FRAME } - if is_padded { 2 } else { 0 };
+                let (now, behind) = left[stream].split_at(len.min(left[stream].len()));
+                left[stream] = behind;
+                if !now.is_empty() {
+                    octets.extend(data(2 * stream as u8 + 1, now, is_padded, behind.is_empty()));
+                }
+            }
+            let mut landed = 0;
+            for piece in octets.chunks(60_000) {
+                landed += feed(way, &mut pair.server, &mut pair.to_server.1, piece, pair.now);
+                while let Some(id) = pair.server.accept() {
+                    pair.server_call(id).expect(CallKind::Unary, Instant::ZERO);
+                }
+            }
+            assert_eq!(landed > 0, way == Way::Scattered && order > 1, "{order} {padded} {short}");
+            let mut requests = Vec::new();
+            while let Some(event) = pair.server.poll_event() {
+                if let Event::Readable(id) = event {
+                    requests.push(super::message(pair.server_call(id).recv()));
+                }
+            }
+            requests.sort();
+            requests
+        });
+        let mut sent = bodies.each_ref().map(|body| body[5..].to_vec());
+        sent.sort();
+        assert!(requests[0] == sent && requests[1] == sent, "{order} {padded} {short}");
+    }
+}
+
 /// A server in the middle of a request of 1 MiB, with the next read prepared.
 fn prepared() -> (Pair, Vec<u8>) {
     let mut pair = Pair::new();
