@@ -210,8 +210,8 @@ impl<T: Transport, R: SessionRole, Z: Time> Driver<T, R, Z> {
             stale = state.parking.withdraw();
             if !rx.is_empty() {
                 state.conn.handle_input(rx.window(), now);
+                *is_bulk = state.conn.may_prepare_read();
             }
-            *is_bulk = state.conn.may_prepare_read();
             if let ReadSide::Ended(error) = *read {
                 *read = ReadSide::Closed;
                 state.cause = cause.take();

@@ -94,7 +94,12 @@ impl RecvBuf {
     ///
     /// What it contains is meaningless. Of a [scattered](Self::is_scattered) read it is the first of the [spaces](Self::spaces).
     pub fn space(&mut self) -> &mut [u8] {
-        self.spaces().next().unwrap_or_default()
+        if self.is_scattered() {
+            return self.spaces().next().unwrap_or_default();
+        }
+        self.make_space_for_read();
+        let window = self.window.split_at_mut(self.consumed + self.unread).1;
+        window.split_at_mut(self.limit.min(window.len())).0
     }
 
     /// Room for one read, in pieces that are filled in this order; as a rule it is one, [`space`](Self::space).

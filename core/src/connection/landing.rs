@@ -25,6 +25,7 @@ pub(super) struct Lent {
 
 impl<R: Role> Connection<R> {
     /// Whether [`prepare_read`](Self::prepare_read) has something to prepare: a large message is arriving.
+    #[inline]
     pub fn may_prepare_read(&self) -> bool {
         let body = self.http.arriving_body();
         body.is_some_and(|body| {

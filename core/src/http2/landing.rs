@@ -20,6 +20,7 @@ pub(crate) struct ArrivingBody {
 
 impl Http2 {
     /// The body that is arriving, if there is one and all input is used up.
+    #[inline]
     pub(crate) fn arriving_body(&self) -> Option<ArrivingBody> {
         let recent = self.parser.recent;
         let (stream, left) = match self.parser.state {
