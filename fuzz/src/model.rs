@@ -433,6 +433,20 @@ impl Model {
         }
     }
 
+    /// Lets time pass until a few octets may leave that the peer's windows let through, if a call may wait for that. False if
+    /// none does.
+    fn wait_for_dribbles(&mut self) -> bool {
+        /// Longer than such a stream waits, and shorter than anything else.
+        const SOON: Duration = Duration::from_millis(500);
+        let now = self.pair.now();
+        let timers = [self.pair.client.poll_timeout(), self.pair.server.poll_timeout()];
+        let next = timers.into_iter().flatten().min().filter(|&at| at <= now + SOON);
+        let is_open = self.calls.iter().any(|call| call.client.is_some() || call.server.is_some());
+        let Some(next) = next.filter(|_| is_open) else { return false };
+        self.pair.pass(next - now);
+        true
+    }
+
     /// Both applications do what they should, until every call has ended.
     fn settle(&mut self) {
         for _ in 0..10_000 {
@@ -451,7 +465,7 @@ impl Model {
                 self.charged(Some(Side::Server), |model| model.server_settle(index));
                 moved |= (client, server) != (self.calls[index].client, self.calls[index].server);
             }
-            if !moved && !self.pair.step() {
+            if !moved && !self.pair.step() && !self.wait_for_dribbles() {
                 break;
             }
         }
